@@ -1,0 +1,24 @@
+package handlers
+
+import (
+	"context"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"grete/cluster/metadata"
+	"grete/protocol"
+)
+
+// Controller runs requests that change cluster metadata, here or on the node that leads the quorum. It returns once
+// this broker's image has reached the change.
+type Controller interface {
+	Do(ctx context.Context, p protocol.Principal, req kmsg.Request) (kmsg.Response, error)
+}
+
+// Broker is what handlers call; cmd/broker fills it.
+type Broker struct {
+	NodeID     int32
+	ClusterID  string
+	Image      func() *metadata.Image
+	Controller Controller
+}
