@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/benbjohnson/immutable v0.4.3 // indirect
+	github.com/golang/snappy v1.0.0 // indirect
 	github.com/google/btree v1.1.3 // indirect
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/hashicorp/errwrap v1.1.0 // indirect
