@@ -7,7 +7,7 @@ import "time"
 // Clock tells the time and wakes callers later.
 type Clock interface {
 	Now() time.Time
-	// AfterFunc runs f on its own goroutine once d has passed.
+	// AfterFunc runs f on its own goroutine once d has passed (Manual: on the one that advances it).
 	AfterFunc(d time.Duration, f func()) Timer
 	// NewTicker ticks every d until stopped; slow receivers miss ticks.
 	NewTicker(d time.Duration) Ticker
