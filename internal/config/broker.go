@@ -1,0 +1,226 @@
+package config
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Broker is the configuration that a broker starts with: the static layer, and the parts that need more than one
+// property to be understood.
+type Broker struct {
+	Layers
+	NodeID    int32
+	ClusterID string // wanted for an empty data directory, "" for a random one
+	LogDirs   []string
+	// Listeners are those for clients; Advertised names a subset of them. A port 0 is still open to choice, and a
+	// listener that is advertised under its own address keeps it in both lists.
+	Listeners, Advertised []Listener
+	InterBroker           string // listener name
+	// Unused are properties that were set, and that Kafka knows, but that change nothing here.
+	Unused []string
+}
+
+// Load reads the sources and refuses, as a *StartError or a one-line error, what a broker cannot start with.
+func Load(s Sources) (*Broker, error) {
+	st, err := s.collect()
+	if err != nil {
+		return nil, err
+	}
+	b := &Broker{Layers: Layers{Static: st.values}, ClusterID: s.clusterID()}
+	for _, step := range []func(*static, Sources) error{
+		b.loadIdentity, b.loadDirectories, b.loadListeners, b.checkQuorum, b.checkNumbers,
+	} {
+		if err := step(st, s); err != nil {
+			return nil, err
+		}
+	}
+	b.Unused = st.unused()
+	return b, nil
+}
+
+func (st *static) refuse(name, reason string) error {
+	return &StartError{name, st.values[name], st.from[name], reason}
+}
+
+// loadIdentity settles node.id and broker.id, which are one.
+func (b *Broker) loadIdentity(st *static, _ Sources) error {
+	node, hasNode := st.values["node.id"]
+	broker, hasBroker := st.values["broker.id"]
+	if !hasNode {
+		node = broker
+	}
+	if hasBroker && trim(broker) != trim(node) {
+		return st.refuse("broker.id", "must be the same as node.id="+node)
+	}
+	id, _ := strconv.ParseInt(trim(node), 10, 32)
+	if id < 0 {
+		return st.refuse("broker.id", "a node id is at least 0")
+	}
+	b.NodeID = int32(id)
+	st.values["node.id"], st.values["broker.id"] = trim(node), trim(node)
+	return nil
+}
+
+// loadDirectories: log.dirs wins over log.dir.
+func (b *Broker) loadDirectories(*static, Sources) error {
+	b.LogDirs = b.List("log.dirs")
+	if len(b.LogDirs) == 0 {
+		b.LogDirs = b.List("log.dir")
+	}
+	return nil
+}
+
+func (b *Broker) loadListeners(st *static, s Sources) error {
+	protocols, err := b.protocolMap(st)
+	if err != nil {
+		return err
+	}
+	all, err := parseListeners(b.List("listeners"), protocols)
+	if err != nil {
+		return st.refuse("listeners", err.Error())
+	}
+	controllers := b.controllerListeners()
+	b.Listeners = slices.DeleteFunc(all, func(l Listener) bool { return slices.Contains(controllers, l.Name) })
+	if len(b.Listeners) == 0 {
+		return st.refuse("listeners", "there must be a listener that is not among controller.listener.names")
+	}
+	for _, l := range b.Listeners {
+		if l.Protocol != Plaintext {
+			return st.refuse("listeners", "listener "+l.Name+" uses "+l.Protocol.String()+"; only PLAINTEXT is supported yet")
+		}
+	}
+	if err := b.loadAdvertised(st, s, protocols); err != nil {
+		return err
+	}
+	return b.loadInterBroker(st)
+}
+
+func (b *Broker) controllerListeners() []string {
+	names := b.List("controller.listener.names")
+	for i, name := range names {
+		names[i] = strings.ToUpper(name)
+	}
+	return names
+}
+
+// protocolMap adds the controller's listeners to the default map, as Kafka does where the map is not set.
+func (b *Broker) protocolMap(st *static) (map[string]SecurityProtocol, error) {
+	protocols, err := parseProtocolMap(b.Text("listener.security.protocol.map"))
+	if err != nil {
+		return nil, st.refuse("listener.security.protocol.map", err.Error())
+	}
+	if _, set := st.values["listener.security.protocol.map"]; !set {
+		for _, name := range b.controllerListeners() {
+			if _, known := protocols[name]; !known {
+				protocols[name] = Plaintext
+			}
+		}
+	}
+	return protocols, nil
+}
+
+// loadAdvertised: what is not advertised explicitly is advertised as it listens, a listener on all addresses under the
+// machine's name.
+func (b *Broker) loadAdvertised(st *static, s Sources, protocols map[string]SecurityProtocol) error {
+	name := "advertised.listeners"
+	if _, set := st.values[name]; !set {
+		name = "listeners"
+		b.Advertised = slices.Clone(b.Listeners)
+	} else {
+		advertised, err := parseListeners(b.List(name), protocols)
+		if err != nil {
+			return st.refuse(name, err.Error())
+		}
+		controllers := b.controllerListeners()
+		b.Advertised = slices.DeleteFunc(advertised, func(l Listener) bool { return slices.Contains(controllers, l.Name) })
+	}
+	for i := range b.Advertised {
+		l := &b.Advertised[i]
+		if !slices.ContainsFunc(b.Listeners, func(o Listener) bool { return o.Name == l.Name }) {
+			return st.refuse(name, "listener "+l.Name+" is not one of listeners="+st.values["listeners"])
+		}
+		if l.Host == "0.0.0.0" || l.Host == "::" {
+			return st.refuse(name, "clients cannot reach "+l.Host+": set advertised.listeners to an address they can")
+		}
+		if l.Host == "" {
+			l.Host = s.Hostname
+		}
+	}
+	if len(b.Advertised) == 0 {
+		return st.refuse(name, "there must be at least one advertised listener for clients")
+	}
+	return nil
+}
+
+func (b *Broker) loadInterBroker(st *static) error {
+	const name, protocol = "inter.broker.listener.name", "security.inter.broker.protocol"
+	if _, set := st.values[protocol]; set && b.Text(name) != "" {
+		return st.refuse(protocol, "only one of "+name+" and "+protocol+" may be set")
+	}
+	wanted := strings.ToUpper(b.Text(name))
+	if wanted == "" {
+		wanted = b.Text(protocol)
+		if _, set := st.values[protocol]; !set && !advertises(b.Advertised, wanted) {
+			wanted = b.Advertised[0].Name
+		}
+	}
+	if !advertises(b.Advertised, wanted) {
+		return st.refuse(name, "must be one of advertised.listeners="+b.Text("advertised.listeners"))
+	}
+	b.InterBroker = wanted
+	return nil
+}
+
+func advertises(all []Listener, name string) bool {
+	return slices.ContainsFunc(all, func(l Listener) bool { return l.Name == name })
+}
+
+// checkQuorum refuses what only a cluster can do, until there are clusters.
+func (b *Broker) checkQuorum(st *static, _ Sources) error {
+	roles := b.List("process.roles")
+	if !slices.Contains(roles, "broker") || !slices.Contains(roles, "controller") {
+		return st.refuse("process.roles", "only a node that is both is supported yet: broker,controller")
+	}
+	voters := b.List("controller.quorum.voters")
+	if len(voters) > 1 {
+		return st.refuse("controller.quorum.voters", "only a quorum of this one node is supported yet")
+	}
+	if len(voters) == 1 && !strings.HasPrefix(voters[0], strconv.Itoa(int(b.NodeID))+"@") {
+		return st.refuse("controller.quorum.voters", "must contain node.id="+strconv.Itoa(int(b.NodeID)))
+	}
+	return nil
+}
+
+// checkNumbers holds relations that Kafka's KafkaConfig holds.
+func (b *Broker) checkNumbers(st *static, _ Sources) error {
+	if ms := b.Topic(nil).RetentionMs; ms != -1 && ms < 1 {
+		return st.refuse(st.firstSet(retentionChain), "must be unlimited (-1) or at least 1 ms")
+	}
+	if ms := b.Topic(nil).SegmentMs; ms < 1 {
+		return st.refuse(st.firstSet(rollChain), "must be at least 1 ms")
+	}
+	queued, request := b.Int("queued.max.request.bytes"), b.Int("socket.request.max.bytes")
+	if queued > 0 && queued < request {
+		return st.refuse("queued.max.request.bytes", "must be at least socket.request.max.bytes="+b.Text("socket.request.max.bytes"))
+	}
+	if b.Int("max.connections.per.ip") == 0 && b.Text("max.connections.per.ip.overrides") == "" {
+		return st.refuse("max.connections.per.ip", "0 is allowed only with max.connections.per.ip.overrides")
+	}
+	if _, err := b.ConnectionsPerIPOverrides(); err != nil {
+		return st.refuse("max.connections.per.ip.overrides", err.Error())
+	}
+	if err := b.ValidateTopic(nil); err != nil {
+		return st.refuse("log.cleaner.min.compaction.lag.ms", err.Error())
+	}
+	return nil
+}
+
+func (st *static) firstSet(c chain) string {
+	for _, l := range c {
+		if _, set := st.values[l.name]; set {
+			return l.name
+		}
+	}
+	return c[0].name
+}

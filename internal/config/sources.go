@@ -1,0 +1,223 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/magiconair/properties"
+)
+
+// Sources are what a broker is started with. Later ones win: embedded defaults, File, Env, Flags.
+type Sources struct {
+	FileName string // for messages
+	File     []byte // server.properties
+	Env      []string
+	Flags    []Assignment
+	Hostname string // of this machine: what a listener on all addresses advertises
+}
+
+// Assignment is one property set on the command line; From is the flag as messages name it.
+type Assignment struct{ From, Name, Value string }
+
+// StartError is a property that a broker cannot start with; its text is one line for the operator.
+type StartError struct {
+	Name, Value string
+	From        string // where it was set: a file, a variable, a flag
+	Reason      string
+}
+
+func (e *StartError) Error() string {
+	return strings.ReplaceAll(fmt.Sprintf("config: %s=%s (%s): %s", e.Name, e.Value, e.From, e.Reason), "\n", " ")
+}
+
+// embedded is what a broker runs on when nothing else is said.
+var embedded = []Assignment{
+	{Name: "process.roles", Value: "broker,controller"},
+	{Name: "node.id", Value: "1"},
+	{Name: "listeners", Value: "PLAINTEXT://localhost:9092"},
+	{Name: "controller.listener.names", Value: "CONTROLLER"},
+	{Name: "log.dirs", Value: "data"},
+}
+
+// static is the static layer while it is being built, with the origin of each value.
+type static struct {
+	values map[string]string
+	from   map[string]string
+}
+
+// collect lays the sources over each other. Names and values are checked; how they go together is not.
+func (s Sources) collect() (*static, error) {
+	st := &static{values: map[string]string{}, from: map[string]string{}}
+	file, err := s.parseFile()
+	if err != nil {
+		return nil, err
+	}
+	env, err := s.fromEnvironment()
+	if err != nil {
+		return nil, err
+	}
+	for _, layer := range [][]Assignment{file, env, s.Flags} {
+		for _, a := range layer {
+			if err := st.set(a); err != nil {
+				return nil, err
+			}
+		}
+	}
+	st.setEmbedded()
+	return st, nil
+}
+
+func (st *static) set(a Assignment) error {
+	if err := checkAssignment(a); err != nil {
+		return err
+	}
+	st.values[a.Name], st.from[a.Name] = a.Value, a.From
+	return nil
+}
+
+// setEmbedded fills in what nobody set. Names that Kafka takes for the same thing count as set together.
+func (st *static) setEmbedded() {
+	aliases := map[string]string{"node.id": "broker.id", "log.dirs": "log.dir"}
+	for _, a := range embedded {
+		if _, set := st.values[aliases[a.Name]]; set {
+			continue
+		}
+		if _, set := st.values[a.Name]; !set {
+			st.values[a.Name], st.from[a.Name] = a.Value, "default"
+		}
+	}
+}
+
+func checkAssignment(a Assignment) error {
+	d := definitionOf(a.Name)
+	if d == nil {
+		return &StartError{a.Name, a.Value, a.From, "nobody knows this property" + hint(a.Name)}
+	}
+	if err := d.Validate(a.Value); err != nil {
+		reason := err.Error()
+		if v, ok := errors.AsType[*ValueError](err); ok {
+			reason = v.Reason
+		}
+		return &StartError{a.Name, shownValue(d, a.Value), a.From, strings.TrimSuffix(reason, ".") + "; allowed: " + d.Allowed()}
+	}
+	return nil
+}
+
+func shownValue(d *Def, value string) string {
+	if d.Sensitive() {
+		return "[hidden]"
+	}
+	return value
+}
+
+// anyText defines properties of which only the prefix is known: settings of plugins.
+var anyText = &Def{Type: String}
+
+// definitionOf finds the definition behind a name of the static configuration, nil when nobody knows it.
+func definitionOf(name string) *Def {
+	if d := BrokerDefs.Lookup(name); d != nil {
+		return d
+	}
+	if rest, ok := strings.CutPrefix(name, "listener.name."); ok {
+		return listenerDefinition(rest)
+	}
+	for _, prefix := range []string{"rsm.config.", "rlmm.config.", "config.providers."} {
+		if strings.HasPrefix(name, prefix) {
+			return anyText
+		}
+	}
+	return OwnDefs.Lookup(name)
+}
+
+// listenerDefinition finds what stands behind listener.name.<listener>.[<mechanism>.]<property>.
+func listenerDefinition(rest string) *Def {
+	_, property, _ := strings.Cut(rest, ".")
+	if d := BrokerDefs.Lookup(property); d != nil {
+		return d
+	}
+	_, property, _ = strings.Cut(property, ".")
+	return BrokerDefs.Lookup(property)
+}
+
+// parseFile reads the Java properties format; references like ${x} are not expanded, as in Kafka.
+func (s Sources) parseFile() ([]Assignment, error) {
+	loader := properties.Loader{Encoding: properties.ISO_8859_1, DisableExpansion: true}
+	p, err := loader.LoadBytes(s.File)
+	if err != nil {
+		return nil, fmt.Errorf("config: %s: %w", s.FileName, err)
+	}
+	var out []Assignment
+	for _, name := range p.Keys() {
+		value, _ := p.Get(name)
+		out = append(out, Assignment{From: s.FileName, Name: name, Value: strings.TrimRight(value, " \t\r")})
+	}
+	return out, nil
+}
+
+// imageVariables are KAFKA_* variables that Kafka's container image keeps for itself, and those of tools around it.
+var imageVariables = []string{
+	"KAFKA_VERSION", "KAFKA_HEAP_OPTS", "KAFKA_LOG4J_OPTS", "KAFKA_OPTS", "KAFKA_JMX_OPTS", "KAFKA_JVM_PERFORMANCE_OPTS",
+	"KAFKA_GC_LOG_OPTS", "KAFKA_LOG4J_ROOT_LOGLEVEL", "KAFKA_LOG4J_LOGGERS", "KAFKA_TOOLS_LOG4J_LOGLEVEL", "KAFKA_JMX_HOSTNAME",
+	"KAFKA_JMX_PORT", "KAFKA_HOME", "KAFKA_DEBUG", "KAFKA_LIBS", "KAFKA_CLUSTER_ID",
+}
+
+// ignoredVariable also knows what Kubernetes sets in every pod beside a service called kafka.
+func ignoredVariable(name string) bool {
+	return slices.Contains(imageVariables, name) || name == "KAFKA_PORT" ||
+		strings.HasPrefix(name, "KAFKA_PORT_") || strings.HasPrefix(name, "KAFKA_SERVICE_")
+}
+
+// fromEnvironment maps KAFKA_* variables as Kafka's container image does: one underscore is a dot, two are an
+// underscore, three a dash.
+func (s Sources) fromEnvironment() ([]Assignment, error) {
+	var out []Assignment
+	for _, pair := range slices.Sorted(slices.Values(s.Env)) {
+		variable, value, _ := strings.Cut(pair, "=")
+		rest, ok := strings.CutPrefix(variable, "KAFKA_")
+		if !ok || ignoredVariable(variable) {
+			continue
+		}
+		name := strings.ToLower(rest)
+		for _, r := range [][2]string{{"_", "."}, {"...", "-"}, {"..", "_"}} {
+			name = strings.ReplaceAll(name, r[0], r[1])
+		}
+		out = append(out, Assignment{From: variable, Name: name, Value: value})
+	}
+	return withListenersOfImage(out), nil
+}
+
+// withListenersOfImage does what the image does when only the advertised listeners are given: listen on all addresses
+// under the same names and ports.
+func withListenersOfImage(env []Assignment) []Assignment {
+	advertised := -1
+	for i, a := range env {
+		switch a.Name {
+		case "listeners":
+			return env
+		case "advertised.listeners":
+			advertised = i
+		}
+	}
+	if advertised < 0 {
+		return env
+	}
+	var listeners []string
+	for _, item := range SplitList(env[advertised].Value) {
+		name, _, _ := strings.Cut(item, "://")
+		port := item[strings.LastIndex(item, ":")+1:]
+		listeners = append(listeners, name+"://0.0.0.0:"+port)
+	}
+	return append(env, Assignment{From: env[advertised].From, Name: "listeners", Value: strings.Join(listeners, ",")})
+}
+
+// clusterID is the id that the environment wants an empty data directory to get, as for Kafka's image.
+func (s Sources) clusterID() string {
+	for _, pair := range s.Env {
+		if id, ok := strings.CutPrefix(pair, "CLUSTER_ID="); ok {
+			return id
+		}
+	}
+	return ""
+}

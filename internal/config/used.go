@@ -1,0 +1,68 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// used are the broker properties, beside the defaults of topics and groups, that change something here. Whoever starts
+// to read a property adds it, and its warning at start is gone.
+var used = []string{
+	"admin.listen", "advertised.listeners", "auto.create.topics.enable", "broker.heartbeat.interval.ms", "broker.id", "broker.rack",
+	"broker.session.timeout.ms", "connections.max.idle.ms", "controller.listener.names", "controller.quorum.voters",
+	"default.replication.factor", "delete.topic.enable", "fetch.max.bytes", "group.initial.rebalance.delay.ms",
+	"group.max.session.timeout.ms", "group.max.size", "group.min.session.timeout.ms", "inter.broker.listener.name",
+	"listener.security.protocol.map", "listeners", "log.dir", "log.dirs", "log.flush.offset.checkpoint.interval.ms",
+	"log.retention.check.interval.ms", "max.connections", "max.connections.per.ip", "max.connections.per.ip.overrides",
+	"max.incremental.fetch.session.cache.slots", "max.request.partition.size.limit", "metadata.log.dir", "node.id", "num.partitions",
+	"num.recovery.threads.per.data.dir", "offset.metadata.max.bytes", "offsets.commit.timeout.ms", "offsets.load.buffer.size",
+	"offsets.retention.check.interval.ms", "offsets.retention.minutes", "offsets.topic.compression.codec",
+	"offsets.topic.num.partitions", "offsets.topic.replication.factor", "offsets.topic.segment.bytes", "process.roles",
+	"producer.id.expiration.check.interval.ms", "producer.id.expiration.ms", "queued.max.request.bytes",
+	"security.inter.broker.protocol", "socket.receive.buffer.bytes", "socket.request.max.bytes", "socket.send.buffer.bytes",
+}
+
+// unused lists what was set in vain.
+func (st *static) unused() []string {
+	inUse := map[string]bool{}
+	for _, name := range used {
+		inUse[name] = true
+	}
+	for _, c := range topicSynonyms {
+		for _, l := range c {
+			inUse[l.name] = true
+		}
+	}
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(st.values)) {
+		if !inUse[name] {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// ConnectionsPerIPOverrides reads max.connections.per.ip.overrides: host:count,... .
+func (l Layers) ConnectionsPerIPOverrides() (map[string]int, error) {
+	out := map[string]int{}
+	for _, item := range l.List("max.connections.per.ip.overrides") {
+		i := strings.LastIndex(item, ":")
+		if i < 1 {
+			return nil, fmt.Errorf("%q is not host:count", item)
+		}
+		n, err := strconv.Atoi(strings.TrimSpace(item[i+1:]))
+		if err != nil || n < 0 {
+			return nil, fmt.Errorf("%q is not host:count", item)
+		}
+		host := strings.Trim(item[:i], "[]")
+		if ip := net.ParseIP(host); ip != nil {
+			host = ip.String()
+		}
+		out[host] = n
+	}
+	return out, nil
+}
