@@ -6,6 +6,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"grete/cluster/metadata"
+	"grete/cluster/replica"
+	"grete/internal/clock"
 	"grete/protocol"
 )
 
@@ -21,4 +23,15 @@ type Broker struct {
 	ClusterID  string
 	Image      func() *metadata.Image
 	Controller Controller
+	Clock      clock.Clock
+
+	Replicas      *replica.Manager
+	FetchSessions *FetchSessions
+	ProducerIDs   *ProducerIDs
+	Limits        Limits
+}
+
+// Limits are the broker's settings that handlers apply themselves.
+type Limits struct {
+	FetchMaxBytes int32 // fetch.max.bytes
 }

@@ -14,4 +14,11 @@ type API struct {
 }
 
 // table lists every API explicitly, by key.
-var table = []API{}
+var table = []API{
+	{0, 0, 13, Produce}, // 0–2 are announced for librdkafka's sake, and close
+	{1, 4, 18, Fetch},
+	{2, 1, 11, ListOffsets},
+	{21, 0, 2, DeleteRecords},
+	{22, 0, 5, InitProducerID},
+	{23, 2, 4, OffsetForLeaderEpoch},
+}

@@ -1,0 +1,110 @@
+package replica
+
+import (
+	"grete/internal/clock"
+	"grete/logstore"
+	"grete/protocol/batch"
+)
+
+// Ack is what a producer asks for before it is answered.
+type Ack int16
+
+// Acks of the Produce request.
+const (
+	AckNone   Ack = 0
+	AckLeader Ack = 1
+	AckAll    Ack = -1
+)
+
+// Appended says where a producer's batch went, and how far the partition must come before it may be acknowledged.
+type Appended struct {
+	logstore.AppendInfo
+	// RecordCount and SizeBytes are for statistics; the batch may have been recompressed.
+	RecordCount int32
+	SizeBytes   int
+}
+
+// ProduceRequest is one partition of a Produce request.
+type ProduceRequest struct {
+	Records        []byte // altered in place
+	ProduceVersion int16
+	Acks           Ack
+}
+
+// Produce validates a client's records under the topic's configuration and appends them as leader.
+func (p *Partition) Produce(r ProduceRequest) (Appended, error) {
+	if _, err := p.check(NoEpoch, true); err != nil { // cheaper than validation
+		return Appended{}, err
+	}
+	policy := p.Config().Produce
+	policy.Topic, policy.Partition = p.Topic, p.Index
+	policy.NowMs, policy.ProduceVersion = clock.Millis(p.clock), r.ProduceVersion
+	valid, err := batch.Validate(r.Records, &policy)
+	if err != nil {
+		return Appended{}, p.fail(err)
+	}
+	info, err := p.append(valid.Batch, NoEpoch, r.Acks == AckAll)
+	if err != nil {
+		return Appended{}, err
+	}
+	if !info.Duplicate {
+		info.LogAppendTimeMs = valid.LogAppendTimeMs
+	}
+	return Appended{AppendInfo: info, RecordCount: valid.RecordCount, SizeBytes: valid.Batch.SizeBytes()}, nil
+}
+
+// Committed says whether the high watermark has passed a already, with enough replicas in sync.
+func (p *Partition) Committed(a Appended) bool {
+	s := p.state.Load()
+	return s.leads(p.nodeID) && a.LastOffset < s.log.HighWatermark() && len(s.isr) >= s.minISR()
+}
+
+// AwaitAck calls done once, possibly at once, when a may be acknowledged as acks asks: after the flush that it was
+// due for, and for AckAll once the high watermark has passed it.
+func (p *Partition) AwaitAck(a Appended, acks Ack, done func(error)) AckCancel {
+	switch {
+	case acks == AckAll:
+		return p.AwaitCommitted(a.LastOffset+1, done)
+	case a.FlushDue && acks == AckLeader:
+		return p.await(&ackWait{end: a.LastOffset + 1, durableOnly: true, done: done})
+	}
+	done(nil)
+	return func() bool { return false }
+}
+
+// append writes a batch that needs no more validation, as leader at epoch (NoEpoch: the current one), moves the high
+// watermark and wakes who waits. allReplicas refuses the write while too few replicas are in sync.
+func (p *Partition) append(b batch.Batch, epoch int32, allReplicas bool) (logstore.AppendInfo, error) {
+	info, startFlush, log, err := p.appendLocked(b, epoch, allReplicas)
+	if err != nil {
+		return info, err
+	}
+	if startFlush {
+		p.startFlush(log, info.LastOffset+1)
+	}
+	if !info.Duplicate {
+		p.wake()
+	}
+	return info, nil
+}
+
+func (p *Partition) appendLocked(b batch.Batch, epoch int32, allReplicas bool) (info logstore.AppendInfo, startFlush bool, log *logstore.Log, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s, err := p.check(epoch, true)
+	if err != nil {
+		return info, false, nil, err
+	}
+	if allReplicas && len(s.isr) < s.minISR() {
+		return info, false, nil, p.fail(ErrNotEnoughReplicas)
+	}
+	info, err = s.log.Append(b, s.leaderEpoch)
+	if err != nil {
+		return info, false, nil, p.fail(logError(err))
+	}
+	if info.FlushDue && !info.Duplicate {
+		startFlush = p.flushDue(info.BaseOffset, info.LastOffset+1)
+	}
+	p.advance(s)
+	return info, startFlush, s.log, nil
+}

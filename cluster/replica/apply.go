@@ -1,0 +1,197 @@
+package replica
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"grete/cluster/metadata"
+	"grete/logstore"
+)
+
+// Apply makes this broker's replicas what im says; delta names what may differ from the image applied before.
+func (m *Manager) Apply(_, im *metadata.Image, delta metadata.Delta) {
+	m.applyMu.Lock()
+	defer m.applyMu.Unlock()
+	m.image.Store(im)
+	for _, name := range delta.Topics {
+		m.applyTopic(im, name)
+	}
+	m.applyConfigs(im, delta)
+}
+
+func (m *Manager) local(name string) *topic {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.byName[name]
+}
+
+// applyTopic handles a topic that was created, deleted, deleted and created again, or changed.
+func (m *Manager) applyTopic(im *metadata.Image, name string) {
+	was, is := m.local(name), im.Topic(name)
+	if was != nil && (is == nil || is.ID != was.id) {
+		m.publish(was, nil)
+		m.drop(was.partitions)
+		was = nil
+	}
+	if is == nil {
+		return
+	}
+	now := m.nextTopic(was, is)
+	config := m.o.TopicConfig(im, name)
+	changes := make([]leadership, len(now.partitions))
+	for i, p := range now.partitions {
+		if p != nil {
+			changes[i] = m.applyPartition(p, is.Partitions[i], config)
+		}
+	}
+	m.publish(was, now)
+	if was != nil {
+		m.drop(leaving(was, now))
+	}
+	for i, change := range changes {
+		m.announce(now.partitions[i], change)
+	}
+}
+
+// nextTopic keeps the partitions that stay on this broker and adds new ones, not yet opened.
+func (m *Manager) nextTopic(was *topic, is *metadata.Topic) *topic {
+	now := &topic{name: is.Name, id: is.ID, partitions: make([]*Partition, len(is.Partitions))}
+	if was != nil {
+		now.name = was.name
+	}
+	for i := range is.Partitions {
+		if !slices.Contains(is.Partitions[i].Replicas, m.o.NodeID) {
+			continue
+		}
+		if p := was.partition(int32(i)); p != nil {
+			now.partitions[i] = p
+			continue
+		}
+		now.partitions[i] = &Partition{
+			Topic: now.name, TopicID: is.ID, Index: int32(i), nodeID: m.o.NodeID, clock: m.o.Clock,
+		}
+	}
+	return now
+}
+
+// applyPartition opens the partition's log if need be and installs the new state. The change of leadership is
+// announced later, when the partition can be found.
+func (m *Manager) applyPartition(p *Partition, is metadata.Partition, config *TopicConfig) leadership {
+	var log *logstore.Log
+	var offline error
+	if old := p.state.Load(); old != nil {
+		log, offline = old.log, old.offline
+	} else if log, offline = m.open(p, config); offline != nil {
+		m.o.Log.Error().Err(offline).Str("topic", p.Topic).Int32("partition", p.Index).Msg("the partition's log cannot be used")
+	}
+	change, err := p.become(is, log, config, offline)
+	if err != nil {
+		m.o.Log.Error().Err(err).Str("topic", p.Topic).Int32("partition", p.Index).Msg("the leader epoch cannot be written")
+	}
+	return change
+}
+
+func (m *Manager) open(p *Partition, config *TopicConfig) (*logstore.Log, error) {
+	log, err := m.o.Store.Create(logstore.ID{Topic: p.Topic, Partition: p.Index}, p.TopicID, config.Log)
+	if err != nil {
+		return nil, offlineError(fmt.Errorf("open the log: %w", err))
+	}
+	log.Configure(config.Log)
+	return log, nil
+}
+
+// publish makes now findable instead of was; nil for none.
+func (m *Manager) publish(was, now *topic) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if was != nil {
+		delete(m.byName, was.name)
+		delete(m.byID, was.id)
+	}
+	if now != nil {
+		m.byName[now.name] = now
+		m.byID[now.id] = now
+	}
+}
+
+// leaving are the partitions of was that now has not.
+func leaving(was, now *topic) []*Partition {
+	var out []*Partition
+	for i, p := range was.partitions {
+		if p != nil && now.partition(int32(i)) != p {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// drop removes partitions from this broker and deletes their logs.
+func (m *Manager) drop(partitions []*Partition) {
+	for _, p := range partitions {
+		if p == nil {
+			continue
+		}
+		epoch := p.state.Load().leaderEpoch
+		if p.remove() {
+			m.resigned(p, epoch)
+		}
+		err := m.o.Store.Delete(logstore.ID{Topic: p.Topic, Partition: p.Index})
+		if err != nil && !errors.Is(err, logstore.ErrOffline) {
+			m.o.Log.Error().Err(err).Str("topic", p.Topic).Int32("partition", p.Index).Msg("a deleted partition's log cannot be removed")
+		}
+	}
+}
+
+// announce tells the coordinators that this broker's leadership began, was renewed or ended.
+func (m *Manager) announce(p *Partition, change leadership) {
+	switch change {
+	case gained:
+		m.leads(p, p.state.Load().leaderEpoch)
+	case lost:
+		m.resigned(p, p.state.Load().leaderEpoch)
+	}
+}
+
+// applyConfigs reconfigures the topics whose effective configuration may have changed.
+func (m *Manager) applyConfigs(im *metadata.Image, delta metadata.Delta) {
+	for _, c := range delta.Configs {
+		switch c.Type {
+		case metadata.TopicResource:
+			m.configure(im, m.local(c.Name))
+		case metadata.BrokerResource:
+			for _, t := range m.topics() {
+				m.configure(im, t)
+			}
+		}
+	}
+}
+
+func (m *Manager) configure(im *metadata.Image, t *topic) {
+	if t == nil {
+		return
+	}
+	config := m.o.TopicConfig(im, t.name)
+	for _, p := range t.partitions {
+		if p != nil {
+			p.configure(config)
+		}
+	}
+}
+
+// RemoveStrays deletes the logs of topics that the metadata no longer knows: those deleted while this broker was down.
+// Call it once the image has caught up with the quorum.
+func (m *Manager) RemoveStrays() {
+	im := m.image.Load()
+	for _, log := range m.o.Store.Logs() {
+		id := log.ID()
+		t := im.Topic(id.Topic)
+		if t != nil && int(id.Partition) < len(t.Partitions) && slices.Contains(t.Partitions[id.Partition].Replicas, m.o.NodeID) {
+			continue
+		}
+		m.o.Log.Info().Str("topic", id.Topic).Int32("partition", id.Partition).Msg("removing the log of a partition that was deleted")
+		if err := m.o.Store.Delete(id); err != nil {
+			m.o.Log.Error().Err(err).Str("topic", id.Topic).Int32("partition", id.Partition).Msg("a deleted partition's log cannot be removed")
+		}
+	}
+}

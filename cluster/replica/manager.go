@@ -1,0 +1,186 @@
+package replica
+
+import (
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/rs/zerolog"
+
+	"grete/cluster/metadata"
+	"grete/internal/clock"
+	"grete/logstore"
+)
+
+// Options make a Manager.
+type Options struct {
+	NodeID int32
+	Store  *logstore.Store
+	Clock  clock.Clock
+	Log    zerolog.Logger
+	// TopicConfig resolves a topic's effective configuration under im. It should return one pointer for all topics
+	// that have the same configuration.
+	TopicConfig func(im *metadata.Image, topic string) *TopicConfig
+	// OnLeader is called after this broker has become leader at epoch, OnResign after it has ceased to be (also by
+	// deletion). Both run in Apply's order, on its goroutine. Nil: nobody wants to know.
+	OnLeader func(p *Partition, epoch int32)
+	OnResign func(p *Partition, epoch int32)
+}
+
+// Manager has the partitions that this broker replicates, as the last applied image says.
+type Manager struct {
+	o     Options
+	image atomic.Pointer[metadata.Image]
+
+	applyMu sync.Mutex // one Apply at a time
+
+	mu     sync.RWMutex
+	byName map[string]*topic
+	byID   map[metadata.UUID]*topic
+}
+
+// topic holds a topic's partitions by index, nil where this broker has no replica. Replaced, never changed.
+type topic struct {
+	name       string
+	id         metadata.UUID
+	partitions []*Partition
+}
+
+// NewManager has no partitions until Apply.
+func NewManager(o Options) *Manager {
+	m := &Manager{o: o, byName: map[string]*topic{}, byID: map[metadata.UUID]*topic{}}
+	m.image.Store(&metadata.Image{})
+	return m
+}
+
+// Partition finds a partition by its topic's name. ErrNotLeader: it exists, on other brokers.
+func (m *Manager) Partition(name string, index int32) (*Partition, error) {
+	m.mu.RLock()
+	t := m.byName[name]
+	m.mu.RUnlock()
+	if p := t.partition(index); p != nil {
+		return p, nil
+	}
+	return nil, &Error{Topic: name, Partition: index, Err: absent(m.image.Load().Topic(name), index)}
+}
+
+// PartitionByID finds a partition by its topic's id. ErrUnknownTopicID: no topic has it.
+func (m *Manager) PartitionByID(id metadata.UUID, index int32) (*Partition, error) {
+	m.mu.RLock()
+	t := m.byID[id]
+	m.mu.RUnlock()
+	if p := t.partition(index); p != nil {
+		return p, nil
+	}
+	known := m.image.Load().TopicByID(id)
+	if known == nil {
+		return nil, &Error{Partition: index, Err: ErrUnknownTopicID}
+	}
+	return nil, &Error{Topic: known.Name, Partition: index, Err: absent(known, index)}
+}
+
+// TopicName is the name of the topic with id, "" when there is none.
+func (m *Manager) TopicName(id metadata.UUID) string {
+	m.mu.RLock()
+	t := m.byID[id]
+	m.mu.RUnlock()
+	if t != nil {
+		return t.name
+	}
+	if known := m.image.Load().TopicByID(id); known != nil {
+		return known.Name
+	}
+	return ""
+}
+
+func (t *topic) partition(index int32) *Partition {
+	if t == nil || index < 0 || int(index) >= len(t.partitions) {
+		return nil
+	}
+	return t.partitions[index]
+}
+
+// absent says why a partition is not here.
+func absent(t *metadata.Topic, index int32) error {
+	if t == nil || index < 0 || int(index) >= len(t.Partitions) {
+		return ErrUnknownTopicOrPartition
+	}
+	return ErrNotLeader
+}
+
+// Partitions iterates over this broker's partitions by topic name and index.
+func (m *Manager) Partitions() iter.Seq[*Partition] {
+	topics := m.topics()
+	slices.SortFunc(topics, func(a, b *topic) int { return strings.Compare(a.name, b.name) })
+	return func(yield func(*Partition) bool) {
+		for _, t := range topics {
+			for _, p := range t.partitions {
+				if p != nil && !yield(p) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (m *Manager) topics() []*topic {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return slices.AppendSeq(make([]*topic, 0, len(m.byName)), maps.Values(m.byName))
+}
+
+// Counts are the figures of Kafka's ReplicaManager gauges.
+type Counts struct{ Partitions, Leaders, Offline, UnderReplicated, UnderMinISR int }
+
+// Counts looks at every partition.
+func (m *Manager) Counts() Counts {
+	var c Counts
+	for p := range m.Partitions() {
+		c.Partitions++
+		if p.Offline() != nil {
+			c.Offline++
+			continue
+		}
+		if !p.IsLeader() {
+			continue
+		}
+		c.Leaders++
+		if p.UnderReplicated() {
+			c.UnderReplicated++
+		}
+		if p.UnderMinISR() {
+			c.UnderMinISR++
+		}
+	}
+	return c
+}
+
+// DirOffline makes the partitions of a failed log directory answer ErrOffline; it is logstore's OnDirOffline.
+func (m *Manager) DirOffline(dir string, reason error) {
+	for p := range m.Partitions() {
+		log := p.Log()
+		if log == nil || log.Dir() != dir {
+			continue
+		}
+		led, epoch := p.IsLeader(), p.state.Load().leaderEpoch
+		p.markOffline(offlineError(reason))
+		if led {
+			m.resigned(p, epoch)
+		}
+	}
+}
+
+func (m *Manager) leads(p *Partition, epoch int32) {
+	if m.o.OnLeader != nil {
+		m.o.OnLeader(p, epoch)
+	}
+}
+
+func (m *Manager) resigned(p *Partition, epoch int32) {
+	if m.o.OnResign != nil {
+		m.o.OnResign(p, epoch)
+	}
+}

@@ -1,0 +1,212 @@
+// Package replica is this broker's side of its partitions: who leads them at which epoch, appends as leader, the
+// high watermark, reads under epochs and isolation, and the requests parked until one of these moves.
+//
+// Locks: Manager.mu → Partition.mu → logstore.Log; waiters.mu is a leaf. No callback runs under any of them.
+package replica
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"grete/cluster/metadata"
+	"grete/internal/clock"
+	"grete/logstore"
+)
+
+// Partition is one replica on this broker. An idle one is this struct, its state and its log: no goroutine, no timer.
+type Partition struct {
+	Topic   string
+	TopicID metadata.UUID
+	Index   int32
+
+	nodeID int32
+	clock  clock.Clock
+	state  atomic.Pointer[state]
+	wait   waiters
+
+	// mu orders appends, changes of state and movement of the high watermark.
+	mu    sync.Mutex
+	flush flushState
+}
+
+// state is what readers see of a partition; it is replaced, never changed.
+type state struct {
+	leader                      int32
+	leaderEpoch, partitionEpoch int32
+	replicas, isr               []int32 // the image's
+	epochStart                  int64   // log end when this broker's leadership began
+	log                         *logstore.Log
+	config                      *TopicConfig
+	offline                     error // the log cannot be used
+}
+
+func (p *Partition) fail(err error) error {
+	return &Error{Topic: p.Topic, Partition: p.Index, Err: err}
+}
+
+// Log is the partition's log; nil while its directory is offline.
+func (p *Partition) Log() *logstore.Log { return p.state.Load().log }
+
+// Config is the topic's effective configuration as this broker uses it.
+func (p *Partition) Config() *TopicConfig { return p.state.Load().config }
+
+// Leader returns the leader's node id (-1: none) and epoch.
+func (p *Partition) Leader() (nodeID, epoch int32) {
+	s := p.state.Load()
+	return s.leader, s.leaderEpoch
+}
+
+// IsLeader says whether this broker leads.
+func (p *Partition) IsLeader() bool { return p.state.Load().leader == p.nodeID }
+
+// Offline is the error that keeps the log from being used, or nil.
+func (p *Partition) Offline() error { return p.state.Load().offline }
+
+// UnderReplicated says whether fewer replicas are in sync than assigned.
+func (p *Partition) UnderReplicated() bool {
+	s := p.state.Load()
+	return len(s.isr) < len(s.replicas)
+}
+
+// UnderMinISR says whether writes with acks=all are refused.
+func (p *Partition) UnderMinISR() bool {
+	s := p.state.Load()
+	return len(s.isr) < s.minISR()
+}
+
+// minISR is min.insync.replicas capped at the number of replicas, as KRaft does.
+func (s *state) minISR() int { return min(s.config.MinInsyncReplicas, len(s.replicas)) }
+
+// NoEpoch is a leader epoch that a request leaves open.
+const NoEpoch = int32(-1)
+
+// check returns the state when the partition can serve a request that names epoch (NoEpoch: any), in Kafka's order
+// of complaints (Partition.getLocalLog).
+func (p *Partition) check(epoch int32, leaderOnly bool) (*state, error) {
+	s := p.state.Load()
+	switch {
+	case s.offline != nil:
+		return nil, p.fail(s.offline)
+	case epoch != NoEpoch && epoch < s.leaderEpoch:
+		return nil, p.fail(ErrFencedLeaderEpoch)
+	case epoch != NoEpoch && epoch > s.leaderEpoch:
+		return nil, p.fail(ErrUnknownLeaderEpoch)
+	case leaderOnly && s.leader != p.nodeID:
+		return nil, p.fail(ErrNotLeader)
+	}
+	return s, nil
+}
+
+// leadership is what a new state meant for this broker's leadership.
+type leadership int
+
+const (
+	unchanged leadership = iota
+	gained               // or renewed at another epoch
+	lost
+)
+
+// become installs what the image says; parked requests have been told when it returns.
+func (p *Partition) become(m metadata.Partition, log *logstore.Log, config *TopicConfig, offline error) (leadership, error) {
+	p.mu.Lock()
+	old := p.state.Load()
+	s := &state{
+		leader: m.Leader, leaderEpoch: m.LeaderEpoch, partitionEpoch: m.PartitionEpoch,
+		replicas: m.Replicas, isr: m.ISR, log: log, config: config, offline: offline,
+	}
+	change, err := s.succeed(old, p.nodeID)
+	p.state.Store(s)
+	p.advance(s)
+	p.mu.Unlock()
+	if change == lost {
+		p.failAcks(p.lostLeadership(s))
+	}
+	p.wake()
+	return change, err
+}
+
+// succeed compares s with the state before it (nil: none) and begins a new leadership in the log if there is one.
+func (s *state) succeed(old *state, nodeID int32) (leadership, error) {
+	led := old != nil && old.leads(nodeID)
+	if led && s.leads(nodeID) && old.leaderEpoch == s.leaderEpoch {
+		s.epochStart = old.epochStart
+		return unchanged, nil
+	}
+	if s.leads(nodeID) {
+		s.epochStart = s.log.EndOffset()
+		if s.log.LatestEpoch() >= s.leaderEpoch {
+			return gained, nil
+		}
+		err := s.log.AssignEpoch(s.leaderEpoch)
+		if err == nil {
+			return gained, nil
+		}
+		s.offline = offlineError(err)
+		if led {
+			return lost, err
+		}
+		return unchanged, err
+	}
+	if led {
+		return lost, nil
+	}
+	return unchanged, nil
+}
+
+func (s *state) leads(nodeID int32) bool { return s.leader == nodeID && s.offline == nil }
+
+// markOffline makes every request on the partition fail with err from now on.
+func (p *Partition) markOffline(err error) {
+	p.mu.Lock()
+	s := *p.state.Load()
+	if s.offline == nil {
+		s.offline = err
+		p.state.Store(&s)
+	}
+	p.mu.Unlock()
+	p.failAcks(p.fail(err))
+	p.wake()
+}
+
+// remove detaches the partition: it is no longer on this broker.
+func (p *Partition) remove() (wasLeader bool) {
+	p.mu.Lock()
+	s := *p.state.Load()
+	wasLeader = s.leads(p.nodeID)
+	s.leader, s.offline = -1, ErrNotLeader
+	p.state.Store(&s)
+	p.mu.Unlock()
+	p.failAcks(p.fail(ErrNotLeader))
+	p.wake()
+	return wasLeader
+}
+
+// configure installs a new configuration.
+func (p *Partition) configure(c *TopicConfig) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := *p.state.Load()
+	s.config = c
+	p.state.Store(&s)
+	if s.log != nil {
+		s.log.Configure(c.Log)
+	}
+}
+
+// advance moves the high watermark to what the in-sync replicas have; p.mu is held. An ISR beyond this broker keeps
+// it where it is, because followers' ends are not known here.
+func (p *Partition) advance(s *state) {
+	if !s.leads(p.nodeID) || len(s.isr) != 1 || !slices.Contains(s.isr, p.nodeID) {
+		return
+	}
+	if end := p.durableEnd(s.log); end > s.log.HighWatermark() {
+		s.log.SetHighWatermark(end)
+	}
+}
+
+// wake releases acknowledgements that are due and tells watchers to look again.
+func (p *Partition) wake() {
+	p.releaseAcks()
+	p.wait.wakeWatches()
+}

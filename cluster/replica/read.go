@@ -1,0 +1,146 @@
+package replica
+
+import "grete/logstore"
+
+// Isolation is what a read may see.
+type Isolation int8
+
+const (
+	ReadUncommitted Isolation = iota // up to the high watermark
+	ReadCommitted                    // up to the last stable offset, with the list of aborted transactions
+	ReadLogEnd                       // everything: replicas and debugging tools
+)
+
+// ReadRequest asks one partition for batches.
+type ReadRequest struct {
+	Offset             int64
+	CurrentLeaderEpoch int32 // NoEpoch: not checked
+	LastFetchedEpoch   int32 // NoEpoch: divergence is not looked for
+	MaxBytes           int
+	MinOneBatch        bool // the first batch comes whole whatever MaxBytes says
+	Isolation          Isolation
+	LeaderOnly         bool
+	ReplicaID          int32 // below 0: not a follower
+}
+
+// EpochEnd is an epoch and the offset after its last record; -1, -1 when unknown.
+type EpochEnd struct {
+	Epoch     int32
+	EndOffset int64
+}
+
+// ReadResult is what a partition answered. Span is nil when there is nothing to send; otherwise the caller releases it.
+type ReadResult struct {
+	HighWatermark, LastStableOffset, LogStartOffset int64
+	Diverging                                       *EpochEnd
+	Span                                            *logstore.Span
+}
+
+// SizeBytes is the size of the records.
+func (r *ReadResult) SizeBytes() int {
+	if r.Span == nil {
+		return 0
+	}
+	return r.Span.SizeBytes
+}
+
+// Read serves a fetch of one partition.
+func (p *Partition) Read(r ReadRequest) (ReadResult, error) {
+	s, err := p.check(r.CurrentLeaderEpoch, r.LeaderOnly)
+	if err != nil {
+		return ReadResult{}, err
+	}
+	if r.ReplicaID >= 0 {
+		return ReadResult{}, p.fail(unrecognized(r))
+	}
+	// Taken before the read, so that what is appended meanwhile makes none of them too large.
+	res := ReadResult{
+		HighWatermark:    s.log.HighWatermark(),
+		LastStableOffset: s.log.LastStableOffset(),
+		LogStartOffset:   s.log.StartOffset(),
+	}
+	end := s.log.EndOffset()
+	if r.LastFetchedEpoch != NoEpoch {
+		res.Diverging, err = p.diverging(s, r, res.LogStartOffset)
+		if err != nil || res.Diverging != nil {
+			return res, err
+		}
+	}
+	if r.Offset < res.LogStartOffset || r.Offset > end {
+		return ReadResult{}, p.fail(ErrOffsetOutOfRange)
+	}
+	bound := res.bound(r.Isolation, end)
+	if r.Offset >= bound {
+		return res, nil
+	}
+	res.Span, err = s.log.Read(r.Offset, logstore.ReadOptions{
+		MaxBytes: max(r.MaxBytes, 0), Bound: bound, MinOneBatch: r.MinOneBatch, Aborted: r.Isolation == ReadCommitted,
+	})
+	if err != nil {
+		return ReadResult{}, p.fail(logError(err))
+	}
+	return res, nil
+}
+
+// unrecognized is the answer to a follower that is not assigned to the partition, as all are until brokers replicate:
+// one that knows the epoch may know of a reassignment before this broker does.
+func unrecognized(r ReadRequest) error {
+	if r.CurrentLeaderEpoch != NoEpoch {
+		return ErrUnknownLeaderEpoch
+	}
+	return ErrNotLeader
+}
+
+// bound is the exclusive end of what isolation may see; end is the log's.
+func (r *ReadResult) bound(isolation Isolation, end int64) int64 {
+	switch isolation {
+	case ReadCommitted:
+		return r.LastStableOffset
+	case ReadLogEnd:
+		return end
+	}
+	return r.HighWatermark
+}
+
+// diverging finds where a reader's log and this one part (KIP-595): nil while they agree up to r.Offset.
+func (p *Partition) diverging(s *state, r ReadRequest, start int64) (*EpochEnd, error) {
+	epoch, end := s.log.EpochEnd(r.LastFetchedEpoch)
+	if epoch < 0 || end < 0 || r.Offset < start {
+		return nil, p.fail(ErrOffsetOutOfRange)
+	}
+	if epoch < r.LastFetchedEpoch || end < r.Offset {
+		return &EpochEnd{Epoch: epoch, EndOffset: end}, nil
+	}
+	return nil, nil
+}
+
+// Stale says whether a read that found end as its visible end would find something else, or fail, if repeated.
+func (p *Partition) Stale(r ReadRequest, end int64) bool {
+	if _, err := p.check(r.CurrentLeaderEpoch, r.LeaderOnly); err != nil {
+		return true
+	}
+	return p.VisibleEnd(r.Isolation) != end || r.Offset < p.LogStartOffset()
+}
+
+// VisibleEnd is the exclusive end of what isolation sees now, -1 while the log is offline.
+func (p *Partition) VisibleEnd(isolation Isolation) int64 {
+	s := p.state.Load()
+	if s.log == nil {
+		return -1
+	}
+	switch isolation {
+	case ReadCommitted:
+		return s.log.LastStableOffset()
+	case ReadLogEnd:
+		return s.log.EndOffset()
+	}
+	return s.log.HighWatermark()
+}
+
+// LogStartOffset is the first offset that can be read, -1 while the log is offline.
+func (p *Partition) LogStartOffset() int64 {
+	if log := p.Log(); log != nil {
+		return log.StartOffset()
+	}
+	return -1
+}

@@ -1,0 +1,235 @@
+package handlers
+
+import (
+	"context"
+	"errors"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"grete/cluster/replica"
+	"grete/logstore"
+	"grete/protocol"
+)
+
+// fetchAnswer is what one partition answers.
+type fetchAnswer struct {
+	fetchTarget
+	code                                            int16
+	highWatermark, lastStableOffset, logStartOffset int64
+	diverging                                       *replica.EpochEnd
+	leaderID, leaderEpoch                           int32 // -1: not told
+	abortedNull                                     bool
+	span                                            *logstore.Span
+}
+
+func (a *fetchAnswer) sizeBytes() int {
+	if a.span == nil {
+		return 0
+	}
+	return a.span.SizeBytes
+}
+
+func (a *fetchAnswer) sameTopic(b *fetchAnswer) bool {
+	return a.key.topic == b.key.topic && a.key.topicID == b.key.topicID
+}
+
+func (a *fetchAnswer) release() {
+	if a.span != nil {
+		a.span.Release()
+		a.span = nil
+	}
+}
+
+func releaseAnswers(answers []fetchAnswer) {
+	for i := range answers {
+		answers[i].release()
+	}
+}
+
+// failedFetch is an answer of nothing but code.
+func failedFetch(t fetchTarget, code int16) fetchAnswer {
+	return fetchAnswer{
+		fetchTarget: t, code: code, leaderID: -1, leaderEpoch: -1,
+		highWatermark: -1, lastStableOffset: -1, logStartOffset: -1,
+	}
+}
+
+// debuggingReplica reads to the log end like a replica, without being one.
+const debuggingReplica = int32(-2)
+
+// fetch is one Fetch request. Partitions that the cluster does not know are rejected beforehand: they neither end a
+// wait nor are looked at again.
+type fetch struct {
+	b   *Broker
+	r   *protocol.Request
+	ctx *fetchContext
+
+	replicaID          int32
+	isolation          replica.Isolation
+	leaderOnly         bool
+	minBytes, maxBytes int
+	maxWaitMs          int32
+
+	targets  []fetchTarget
+	parts    []*replica.Partition // of targets; nil: the broker does not have it, errs says why
+	errs     []error
+	rejected []fetchAnswer
+}
+
+// Fetch serves versions 4–18: at once when it can, else when enough bytes came, something failed or time is up.
+func Fetch(b *Broker, _ context.Context, r *protocol.Request) {
+	req := r.Body.(*kmsg.FetchRequest)
+	f := newFetch(b, r, req)
+	ctx, sessionErr := b.FetchSessions.open(req, f.replicaID >= 0)
+	if sessionErr != nil {
+		f.send(nil, noFetchSession, sessionErr.Code)
+		return
+	}
+	f.ctx = ctx
+	f.resolve(ctx.targets)
+	if len(f.targets) == 0 {
+		f.respond(nil)
+		return
+	}
+	answers := f.read()
+	if f.complete(answers) {
+		f.respond(answers)
+		return
+	}
+	f.park(answers)
+}
+
+func newFetch(b *Broker, r *protocol.Request, req *kmsg.FetchRequest) *fetch {
+	f := &fetch{b: b, r: r, replicaID: req.ReplicaID, maxWaitMs: req.MaxWaitMillis}
+	if req.Version >= 15 {
+		f.replicaID = req.ReplicaState.ID
+	}
+	f.maxBytes = int(min(req.MaxBytes, b.Limits.FetchMaxBytes))
+	f.minBytes = min(int(req.MinBytes), f.maxBytes)
+	f.leaderOnly = f.replicaID >= 0 || req.Version < 11
+	switch {
+	case f.replicaID >= 0 || f.replicaID == debuggingReplica:
+		f.isolation = replica.ReadLogEnd
+	case req.IsolationLevel == 1:
+		f.isolation = replica.ReadCommitted
+	}
+	return f
+}
+
+// resolve sorts targets into those to read and those that the cluster does not know.
+func (f *fetch) resolve(targets []fetchTarget) {
+	f.targets = targets[:0]
+	f.parts = make([]*replica.Partition, 0, len(targets))
+	for _, t := range targets {
+		p, err := f.find(t.key)
+		if errors.Is(err, replica.ErrUnknownTopicID) || errors.Is(err, replica.ErrUnknownTopicOrPartition) {
+			f.rejected = append(f.rejected, failedFetch(t, codeOf(err)))
+			continue
+		}
+		if err != nil && f.errs == nil {
+			f.errs = make([]error, len(targets))
+		}
+		if err != nil {
+			f.errs[len(f.targets)] = err
+		}
+		f.targets = append(f.targets, t)
+		f.parts = append(f.parts, p)
+	}
+}
+
+func (f *fetch) find(k fetchKey) (*replica.Partition, error) {
+	if f.ctx.usesIDs {
+		return f.b.Replicas.PartitionByID(k.topicID, k.partition)
+	}
+	return f.b.Replicas.Partition(k.topic, k.partition)
+}
+
+// read reads every target in order, under the limits of the request: the first batch found comes whole (KIP-74).
+func (f *fetch) read() []fetchAnswer {
+	answers := make([]fetchAnswer, 0, len(f.targets)+len(f.rejected))
+	left, first := f.maxBytes, true
+	for i := range f.targets {
+		a := f.readOne(i, left, first)
+		if n := a.sizeBytes(); n > 0 {
+			left, first = max(left-n, 0), false
+		}
+		answers = append(answers, a)
+	}
+	return answers
+}
+
+func (f *fetch) readOne(i, maxBytes int, minOneBatch bool) fetchAnswer {
+	t := f.targets[i]
+	if f.parts[i] == nil {
+		return f.failed(t, f.errs[i])
+	}
+	r := f.request(i)
+	r.MaxBytes, r.MinOneBatch = min(r.MaxBytes, maxBytes), minOneBatch
+	res, err := f.parts[i].Read(r)
+	if err != nil {
+		return f.failed(t, err)
+	}
+	return fetchAnswer{
+		fetchTarget: t, span: res.Span, diverging: res.Diverging, leaderID: -1, leaderEpoch: -1,
+		highWatermark: res.HighWatermark, lastStableOffset: res.LastStableOffset, logStartOffset: res.LogStartOffset,
+		abortedNull: f.isolation != replica.ReadCommitted || res.Diverging != nil,
+	}
+}
+
+func (f *fetch) request(i int) replica.ReadRequest {
+	t := &f.targets[i]
+	return replica.ReadRequest{
+		Offset: t.offset, ReplicaID: f.replicaID, Isolation: f.isolation, LeaderOnly: f.leaderOnly,
+		CurrentLeaderEpoch: t.currentLeaderEpoch, LastFetchedEpoch: t.lastFetchedEpoch, MaxBytes: int(t.maxBytes),
+	}
+}
+
+// failed names the leader where that helps the client (KIP-951).
+func (f *fetch) failed(t fetchTarget, err error) fetchAnswer {
+	a := failedFetch(t, codeOf(err))
+	a.abortedNull = true
+	if a.code == kerr.NotLeaderForPartition.Code || a.code == kerr.FencedLeaderEpoch.Code {
+		a.leaderID, a.leaderEpoch = f.b.leaderOf(t.key.topic, t.key.topicID, t.key.partition)
+	}
+	if a.code == kerr.KafkaStorageError.Code && f.r.Version <= 5 {
+		a.code = kerr.NotLeaderForPartition.Code // these clients do not know the other
+	}
+	return a
+}
+
+// complete says whether there is a reason to answer now.
+func (f *fetch) complete(answers []fetchAnswer) bool {
+	size := 0
+	for i := range answers {
+		if answers[i].code != 0 || answers[i].diverging != nil {
+			return true
+		}
+		size += answers[i].sizeBytes()
+	}
+	return f.maxWaitMs <= 0 || size >= f.minBytes
+}
+
+// respond sends what answers and the session make of it; the rejected come last.
+func (f *fetch) respond(answers []fetchAnswer) {
+	sent, sessionID, code := f.ctx.finish(append(answers, f.rejected...))
+	f.send(sent, sessionID, code)
+}
+
+func (f *fetch) send(answers []fetchAnswer, sessionID int32, code int16) {
+	parts, release := encodeFetch(f.r.Version, sessionID, code, answers, f.endpoints(answers))
+	f.r.RespondParts(parts, release)
+}
+
+func (f *fetch) endpoints(answers []fetchAnswer) []nodeEndpoint {
+	if f.r.Version < 16 {
+		return nil
+	}
+	var out nodeEndpoints
+	for i := range answers {
+		if answers[i].leaderID >= 0 {
+			out.add(f.b.endpoint(answers[i].leaderID, f.r.Conn.Listener))
+		}
+	}
+	return out
+}

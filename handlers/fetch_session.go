@@ -1,0 +1,243 @@
+package handlers
+
+import (
+	"container/list"
+	"strings"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"grete/cluster/metadata"
+)
+
+// fetchKey names a partition in a request: by topic id from version 13 on, else by name.
+type fetchKey struct {
+	topic     string
+	topicID   metadata.UUID
+	partition int32
+}
+
+// fetchTarget is what a request, or its session, wants of one partition.
+type fetchTarget struct {
+	key                fetchKey
+	offset             int64
+	currentLeaderEpoch int32
+	lastFetchedEpoch   int32
+	maxBytes           int32
+}
+
+// sessionPartition is a target that a session remembers, with what the client was told last.
+type sessionPartition struct {
+	fetchTarget
+	highWatermark, logStartOffset int64
+}
+
+// fetchSession is the state of one incremental fetch session (KIP-227).
+type fetchSession struct {
+	// Fixed once it is in the cache.
+	id                  int32
+	privileged, usesIDs bool
+	createdMs           int64
+
+	// Guarded by FetchSessions.mu.
+	lastUsedMs int64
+	cachedSize int
+
+	mu    sync.Mutex
+	epoch int32 // that the next request must carry
+	parts map[fetchKey]*list.Element
+	order list.List // of *sessionPartition: those that returned records go to the back
+}
+
+func newFetchSession(privileged, usesIDs bool) *fetchSession {
+	return &fetchSession{
+		privileged: privileged, usesIDs: usesIDs,
+		epoch: nextFetchEpoch(initialFetchEpoch), parts: map[fetchKey]*list.Element{},
+	}
+}
+
+// set adds or updates a partition. Its name is copied: targets of a request alias its buffer.
+func (s *fetchSession) set(t fetchTarget) *sessionPartition {
+	if e, ok := s.parts[t.key]; ok {
+		p := e.Value.(*sessionPartition)
+		t.key = p.key
+		p.fetchTarget = t
+		return p
+	}
+	t.key.topic = strings.Clone(t.key.topic)
+	p := &sessionPartition{fetchTarget: t, highWatermark: -1, logStartOffset: -1}
+	s.parts[t.key] = s.order.PushBack(p)
+	return p
+}
+
+func (s *fetchSession) forget(key fetchKey) {
+	if e, ok := s.parts[key]; ok {
+		s.order.Remove(e)
+		delete(s.parts, key)
+	}
+}
+
+func (s *fetchSession) targets() []fetchTarget {
+	out := make([]fetchTarget, 0, len(s.parts))
+	for e := s.order.Front(); e != nil; e = e.Next() {
+		out = append(out, e.Value.(*sessionPartition).fetchTarget)
+	}
+	return out
+}
+
+// fetchContext is what a request's session metadata amounts to: which partitions it is about and how its response
+// is made. session is nil for a sessionless fetch; create asks for a new session.
+type fetchContext struct {
+	cache   *FetchSessions
+	session *fetchSession
+	create  bool
+	replica bool
+	usesIDs bool
+	epoch   int32 // of the request
+	targets []fetchTarget
+}
+
+// open resolves a request against the cache; a session error is a code for the whole response.
+func (c *FetchSessions) open(req *kmsg.FetchRequest, fromReplica bool) (*fetchContext, *kerr.Error) {
+	x := &fetchContext{cache: c, replica: fromReplica, usesIDs: req.Version >= 13, epoch: req.SessionEpoch}
+	if req.SessionEpoch == initialFetchEpoch || req.SessionEpoch == finalFetchEpoch {
+		if req.SessionID != noFetchSession {
+			c.remove(req.SessionID)
+		}
+		x.create = req.SessionEpoch == initialFetchEpoch
+		x.targets = requestTargets(req)
+		return x, nil
+	}
+	s := c.get(req.SessionID)
+	if s == nil {
+		return nil, kerr.FetchSessionIDNotFound
+	}
+	return c.resume(x, s, req)
+}
+
+// resume applies an incremental request to its session.
+func (c *FetchSessions) resume(x *fetchContext, s *fetchSession, req *kmsg.FetchRequest) (*fetchContext, *kerr.Error) {
+	s.mu.Lock()
+	if s.epoch != req.SessionEpoch {
+		s.mu.Unlock()
+		return nil, kerr.InvalidFetchSessionEpoch
+	}
+	if s.usesIDs != x.usesIDs {
+		s.mu.Unlock()
+		return nil, kerr.FetchSessionTopicIDError
+	}
+	s.update(req)
+	size := len(s.parts)
+	if size > 0 {
+		s.epoch = nextFetchEpoch(s.epoch)
+		x.session, x.targets = s, s.targets()
+	}
+	s.mu.Unlock()
+	if size == 0 { // nothing left: the session ends
+		c.remove(s.id)
+		x.targets = requestTargets(req)
+		return x, nil
+	}
+	c.touch(s, size)
+	return x, nil
+}
+
+func (s *fetchSession) update(req *kmsg.FetchRequest) {
+	eachTarget(req, func(t fetchTarget) { s.set(t) })
+	for i := range req.ForgottenTopics {
+		f := &req.ForgottenTopics[i]
+		for _, partition := range f.Partitions {
+			s.forget(fetchKey{topic: f.Topic, topicID: f.TopicID, partition: partition})
+		}
+	}
+}
+
+func eachTarget(req *kmsg.FetchRequest, f func(fetchTarget)) {
+	for i := range req.Topics {
+		t := &req.Topics[i]
+		for j := range t.Partitions {
+			p := &t.Partitions[j]
+			f(fetchTarget{
+				key:    fetchKey{topic: t.Topic, topicID: t.TopicID, partition: p.Partition},
+				offset: p.FetchOffset, currentLeaderEpoch: p.CurrentLeaderEpoch,
+				lastFetchedEpoch: p.LastFetchedEpoch, maxBytes: p.PartitionMaxBytes,
+			})
+		}
+	}
+}
+
+// requestTargets lists a request's partitions in order; of one that is named twice the last counts, in the first's place.
+func requestTargets(req *kmsg.FetchRequest) []fetchTarget {
+	var seen lookup[fetchKey]
+	var out []fetchTarget
+	eachTarget(req, func(t fetchTarget) {
+		if at, dup := seen.add(t.key); dup {
+			out[at] = t
+			return
+		}
+		out = append(out, t)
+	})
+	return out
+}
+
+// finish decides which answers are sent, and the session id and error code of the response. It returns the answers
+// that are left out, whose records nobody else releases.
+func (x *fetchContext) finish(answers []fetchAnswer) (sent []fetchAnswer, sessionID int32, code int16) {
+	switch {
+	case x.session != nil:
+		return x.session.finish(x.epoch, answers)
+	case x.create:
+		return answers, x.newSession(answers), 0
+	}
+	return answers, noFetchSession, 0
+}
+
+// newSession remembers what answers tell the client.
+func (x *fetchContext) newSession(answers []fetchAnswer) int32 {
+	s := newFetchSession(x.replica, x.usesIDs)
+	for i := range answers {
+		p := s.set(answers[i].fetchTarget)
+		p.highWatermark, p.logStartOffset = answers[i].highWatermark, answers[i].logStartOffset
+	}
+	s.cachedSize = len(s.parts)
+	return x.cache.add(s)
+}
+
+// finish keeps the answers that tell something new. The epoch is checked again: a parked fetch may have been overtaken.
+func (s *fetchSession) finish(requestEpoch int32, answers []fetchAnswer) (sent []fetchAnswer, sessionID int32, code int16) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.epoch != nextFetchEpoch(requestEpoch) {
+		releaseAnswers(answers)
+		return nil, s.id, kerr.InvalidFetchSessionEpoch.Code
+	}
+	sent = answers[:0]
+	for i := range answers {
+		if s.news(&answers[i]) {
+			sent = append(sent, answers[i])
+		}
+	}
+	return sent, s.id, 0
+}
+
+// news says whether the client has to be told a, and remembers that it was. An error is repeated every time, and once
+// it is over the partition is sent again.
+func (s *fetchSession) news(a *fetchAnswer) bool {
+	e, ok := s.parts[a.key]
+	if !ok {
+		return true
+	}
+	p := e.Value.(*sessionPartition)
+	size := a.sizeBytes()
+	news := size > 0 || a.code != 0 || a.diverging != nil ||
+		p.highWatermark != a.highWatermark || p.logStartOffset != a.logStartOffset
+	p.highWatermark, p.logStartOffset = a.highWatermark, a.logStartOffset
+	if a.code != 0 {
+		p.highWatermark = -1
+	}
+	if size > 0 {
+		s.order.MoveToBack(e)
+	}
+	return news
+}

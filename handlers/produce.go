@@ -1,0 +1,247 @@
+package handlers
+
+import (
+	"context"
+	"errors"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"grete/cluster/metadata"
+	"grete/cluster/replica"
+	"grete/protocol"
+	"grete/protocol/batch"
+)
+
+// minProduceVersion is the first that is served; those before are announced because librdkafka looks for them.
+const minProduceVersion = 3
+
+// adminClientID may write to internal topics (AdminUtils.ADMIN_CLIENT_ID).
+const adminClientID = "__admin_client"
+
+// Produce appends each partition's batch and answers when all are acknowledged as asked.
+func Produce(b *Broker, _ context.Context, r *protocol.Request) {
+	if r.Version < minProduceVersion {
+		r.Abort("Produce below version 3")
+		return
+	}
+	req := r.Body.(*kmsg.ProduceRequest)
+	p := &produce{b: b, r: r, req: req, acks: replica.Ack(req.Acks), resp: kmsg.NewPtrProduceResponse()}
+	p.resp.Version = r.Version
+	p.layOut()
+	if code := p.refuseTransaction(); code != 0 {
+		p.failAll(code)
+		p.respond()
+		return
+	}
+	p.appendAll()
+	p.awaitAll()
+}
+
+// produce is one Produce request on its way.
+type produce struct {
+	b       *Broker
+	r       *protocol.Request
+	req     *kmsg.ProduceRequest
+	acks    replica.Ack
+	resp    *kmsg.ProduceResponse
+	entries []produceEntry
+	errored bool
+	nodes   nodeEndpoints
+	acked   ackWaits
+}
+
+// produceEntry is one partition, and where its answer is in the response.
+type produceEntry struct {
+	topic       string
+	topicID     metadata.UUID
+	records     []byte
+	topicAt, at int
+	partition   *replica.Partition
+	appended    replica.Appended
+	ok          bool
+}
+
+func (p *produce) answer(e *produceEntry) *kmsg.ProduceResponseTopicPartition {
+	return &p.resp.Topics[e.topicAt].Partitions[e.at]
+}
+
+// layOut makes an entry and an empty answer for every partition. Of one that is named twice, the last counts.
+func (p *produce) layOut() {
+	var topics lookup[produceTopic]
+	var partitions lookup[producePartition]
+	for i := range p.req.Topics {
+		t := &p.req.Topics[i]
+		at, seen := topics.add(produceTopic{t.Topic, t.TopicID})
+		if !seen {
+			p.addTopic(t)
+		}
+		for j := range t.Partitions {
+			part := &t.Partitions[j]
+			if k, dup := partitions.add(producePartition{at, part.Partition}); dup {
+				p.entries[k].records = part.Records
+				continue
+			}
+			p.addPartition(t, at, part)
+		}
+	}
+}
+
+type produceTopic struct {
+	name string
+	id   metadata.UUID
+}
+
+type producePartition struct {
+	topicAt int
+	index   int32
+}
+
+func (p *produce) addTopic(t *kmsg.ProduceRequestTopic) {
+	rt := kmsg.NewProduceResponseTopic()
+	rt.Topic, rt.TopicID = t.Topic, t.TopicID
+	rt.Partitions = make([]kmsg.ProduceResponseTopicPartition, 0, len(t.Partitions))
+	p.resp.Topics = append(p.resp.Topics, rt)
+}
+
+func (p *produce) addPartition(t *kmsg.ProduceRequestTopic, topicAt int, part *kmsg.ProduceRequestTopicPartition) {
+	a := kmsg.NewProduceResponseTopicPartition()
+	a.Partition, a.BaseOffset, a.LogAppendTime, a.LogStartOffset = part.Partition, -1, -1, -1
+	rt := &p.resp.Topics[topicAt]
+	rt.Partitions = append(rt.Partitions, a)
+	p.entries = append(p.entries, produceEntry{
+		topic: t.Topic, topicID: t.TopicID, records: part.Records, topicAt: topicAt, at: len(rt.Partitions) - 1,
+	})
+}
+
+// refuseTransaction is the code for a request with transactional batches, 0 when it has none. Without a transactional
+// id it is unauthorized.
+func (p *produce) refuseTransaction() int16 {
+	for i := range p.entries {
+		b, _, err := batch.Next(p.entries[i].records)
+		switch {
+		case err != nil || !b.Transactional():
+		case p.req.TransactionID == nil:
+			return kerr.TransactionalIDAuthorizationFailed.Code
+		case b.ProducerID() >= 0:
+			return p.unverifiable()
+		}
+	}
+	return 0
+}
+
+// unverifiable is what a partition that is in no transaction answers (KIP-890): no transactional id has a producer
+// here as long as the broker has no transaction coordinator.
+func (p *produce) unverifiable() int16 {
+	switch {
+	case p.r.Version >= 12:
+		return kerr.InvalidProducerIDMapping.Code
+	case p.r.Version == 11:
+		return kerr.TransactionAbortable.Code
+	}
+	return kerr.InvalidTxnState.Code
+}
+
+func (p *produce) failAll(code int16) {
+	for i := range p.entries {
+		p.answer(&p.entries[i]).ErrorCode = code
+	}
+	p.errored = p.errored || len(p.entries) > 0
+}
+
+func (p *produce) appendAll() {
+	for i := range p.entries {
+		e := &p.entries[i]
+		if err := p.append(e); err != nil {
+			p.refuse(e, err)
+			continue
+		}
+		e.ok = true
+		a := p.answer(e)
+		a.BaseOffset, a.LogAppendTime, a.LogStartOffset = e.appended.BaseOffset, e.appended.LogAppendTimeMs, e.appended.LogStartOffset
+	}
+}
+
+func (p *produce) append(e *produceEntry) (err error) {
+	index := p.answer(e).Partition
+	if p.r.Version >= 13 {
+		e.partition, err = p.b.Replicas.PartitionByID(e.topicID, index)
+	} else {
+		e.partition, err = p.b.Replicas.Partition(e.topic, index)
+	}
+	switch {
+	case err != nil:
+		return err
+	case p.acks < -1 || p.acks > 1:
+		return kerr.InvalidRequiredAcks
+	case isInternal(e.partition.Topic) && (p.r.ClientID == nil || *p.r.ClientID != adminClientID):
+		return kerr.InvalidTopicException
+	}
+	e.appended, err = e.partition.Produce(replica.ProduceRequest{
+		Records: e.records, ProduceVersion: p.r.Version, Acks: p.acks,
+	})
+	return err
+}
+
+// refuse answers err. Where Kafka got as far as the log, the answer has its start offset.
+func (p *produce) refuse(e *produceEntry, err error) {
+	p.errored = true
+	a := p.answer(e)
+	a.ErrorCode = codeOf(err)
+	if invalid := (*batch.Error)(nil); errors.As(err, &invalid) && len(invalid.Records) > 0 {
+		a.ErrorMessage = &invalid.Message
+		for i := range invalid.Records {
+			r := kmsg.NewProduceResponseTopicPartitionErrorRecord()
+			r.RelativeOffset, r.ErrorMessage = invalid.Records[i].Index, &invalid.Records[i].Message
+			a.ErrorRecords = append(a.ErrorRecords, r)
+		}
+	}
+	if tellsLogStart(e, a) {
+		a.LogStartOffset = e.partition.LogStartOffset()
+	}
+	if a.ErrorCode == kerr.NotLeaderForPartition.Code && p.r.Version >= 10 {
+		a.CurrentLeader.LeaderID, a.CurrentLeader.LeaderEpoch = p.b.leaderOf(e.topic, e.topicID, a.Partition)
+		p.nodes.add(p.b.endpoint(a.CurrentLeader.LeaderID, p.r.Conn.Listener))
+	}
+}
+
+// tellsLogStart: Kafka leaves the start offset out of errors that it foresees (ReplicaManager.appendToLocalLog), and
+// of those found before the log is looked at.
+func tellsLogStart(e *produceEntry, a *kmsg.ProduceResponseTopicPartition) bool {
+	switch a.ErrorCode {
+	case kerr.UnknownTopicOrPartition.Code, kerr.UnknownTopicID.Code, kerr.NotLeaderForPartition.Code,
+		kerr.MessageTooLarge.Code, kerr.RecordListTooLarge.Code, kerr.CorruptMessage.Code, kerr.KafkaStorageError.Code,
+		kerr.UnsupportedCompressionType.Code, kerr.InvalidRequiredAcks.Code, kerr.InvalidTopicException.Code:
+		return false
+	case kerr.InvalidRecord.Code:
+		return oneBatch(e.records)
+	}
+	return e.partition != nil
+}
+
+// oneBatch says whether records have the shape that every Produce request must have.
+func oneBatch(records []byte) bool {
+	_, rest, err := batch.Next(records)
+	if err != nil {
+		return false
+	}
+	_, _, err = batch.Next(rest)
+	return errors.Is(err, batch.ErrShort)
+}
+
+// respond ends the request. Without acknowledgements, closing the connection is the only way to tell of an error.
+func (p *produce) respond() {
+	switch {
+	case p.acks == replica.AckNone && p.errored:
+		p.r.Abort("a Produce request with acks=0 failed")
+	case p.acks == replica.AckNone:
+		p.r.NoResponse()
+	default:
+		for _, n := range p.nodes {
+			node := kmsg.NewProduceResponseBroker()
+			node.NodeID, node.Host, node.Port, node.Rack = n.id, n.host, n.port, n.rack
+			p.resp.Brokers = append(p.resp.Brokers, node)
+		}
+		p.r.Respond(p.resp)
+	}
+}

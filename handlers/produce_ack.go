@@ -1,0 +1,105 @@
+package handlers
+
+import (
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"grete/cluster/replica"
+	"grete/internal/clock"
+)
+
+// ackWaits is what a Produce request still waits for.
+type ackWaits struct {
+	mu      sync.Mutex
+	pending int
+	waits   []ackOf
+	timer   clock.Timer
+}
+
+// ackOf is one partition's wait.
+type ackOf struct {
+	entry  *produceEntry
+	cancel replica.AckCancel
+}
+
+// awaitAll responds once every appended partition is acknowledged or the request's timeout has passed.
+func (p *produce) awaitAll() {
+	w := &p.acked
+	w.pending = 1 // this goroutine, until all waits are set
+	for i := range p.entries {
+		e := &p.entries[i]
+		if !e.ok || !p.mustWait(e) {
+			continue
+		}
+		w.mu.Lock()
+		w.pending++
+		w.mu.Unlock()
+		cancel := e.partition.AwaitAck(e.appended, p.acks, func(err error) { p.acknowledged(e, err) })
+		w.mu.Lock()
+		w.waits = append(w.waits, ackOf{e, cancel})
+		w.mu.Unlock()
+	}
+	p.startTimer()
+	p.arrived()
+}
+
+// mustWait spares the common case its callback: nothing to flush, and committed by the append.
+func (p *produce) mustWait(e *produceEntry) bool {
+	switch p.acks {
+	case replica.AckAll:
+		return !e.partition.Committed(e.appended)
+	case replica.AckLeader:
+		return e.appended.FlushDue
+	}
+	return false
+}
+
+func (p *produce) startTimer() {
+	w := &p.acked
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.pending > 1 {
+		w.timer = p.b.Clock.AfterFunc(time.Duration(p.req.TimeoutMillis)*time.Millisecond, p.timeout)
+	}
+}
+
+func (p *produce) acknowledged(e *produceEntry, err error) {
+	if err != nil {
+		p.acked.mu.Lock()
+		p.errored = true
+		a := p.answer(e)
+		a.ErrorCode, a.BaseOffset, a.LogAppendTime, a.LogStartOffset = codeOf(err), -1, -1, -1
+		p.acked.mu.Unlock()
+	}
+	p.arrived()
+}
+
+// arrived counts one wait off; the last one responds.
+func (p *produce) arrived() {
+	w := &p.acked
+	w.mu.Lock()
+	w.pending--
+	last := w.pending == 0
+	if last && w.timer != nil {
+		w.timer.Stop()
+	}
+	w.mu.Unlock()
+	if last {
+		p.respond()
+	}
+}
+
+// timeout gives up what is still waited for; the batches stay written.
+func (p *produce) timeout() {
+	w := &p.acked
+	w.mu.Lock()
+	waits := w.waits
+	w.mu.Unlock()
+	for _, wait := range waits {
+		if wait.cancel() {
+			p.acknowledged(wait.entry, kerr.RequestTimedOut)
+		}
+	}
+}
