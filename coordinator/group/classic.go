@@ -1,0 +1,296 @@
+package group
+
+import (
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"grete/coordinator"
+)
+
+type classicState int8
+
+const (
+	empty classicState = iota
+	preparingRebalance
+	completingRebalance
+	stable
+	dead
+)
+
+var classicStateNames = [...]string{"Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead"}
+
+func (s classicState) String() string { return classicStateNames[s] }
+
+const consumerProtocolType = "consumer"
+
+// classicGroup is a group whose members join, let their leader assign, and sync (KIP-62, 134, 345, 394). Its record
+// holds the last generation that was synced; everything about joining is only here.
+type classicGroup struct {
+	id           string
+	state        classicState
+	before       classicState // the state before this one
+	sinceMs      int64        // when state began; unknownTimestampMs in very old records
+	protocolType string       // "": a simple group, which only commits
+	protocol     *string
+	generation   int32
+	leader       string // member id, "" when none
+
+	members      []*member // in the order of joining
+	byID         map[string]*member
+	static       map[string]*member            // by group.instance.id
+	pendingJoin  map[string]*coordinator.Timer // ids given out and not joined with yet (KIP-394)
+	supported    map[string]int                // protocol → members that support it
+	awaitingJoin int                           // members with a parked JoinGroup
+	pendingSync  int                           // members whose SyncGroup of this generation is missing
+	subscribed   map[string]struct{}           // nil: unknown
+	memberAdded  bool                          // since the initial rebalance delay was last extended
+	joinTimer    coordinator.Timer
+	syncTimer    coordinator.Timer
+}
+
+func newClassicGroup(id string) *classicGroup {
+	return &classicGroup{
+		id: id, before: dead, byID: make(map[string]*member), static: make(map[string]*member),
+		pendingJoin: make(map[string]*coordinator.Timer), supported: make(map[string]int),
+	}
+}
+
+func (g *classicGroup) groupID() string          { return g.id }
+func (g *classicGroup) kind() string             { return "classic" }
+func (g *classicGroup) stateName() string        { return g.state.String() }
+func (g *classicGroup) protocolTypeName() string { return g.protocolType }
+func (g *classicGroup) empty() bool              { return g.state == empty }
+func (g *classicGroup) dissolve()                { g.state = dead }
+
+func (g *classicGroup) transition(to classicState, nowMs int64) {
+	g.before, g.state, g.sinceMs = g.state, to, nowMs
+}
+
+// add makes m a member; the first one sets the protocol type and leads.
+func (g *classicGroup) add(m *member) {
+	if len(g.members) == 0 && m.protocolType != "" {
+		g.protocolType = m.protocolType
+	}
+	if g.leader == "" {
+		g.leader = m.id
+	}
+	g.members = append(g.members, m)
+	g.byID[m.id] = m
+	if m.instance != nil {
+		g.static[*m.instance] = m
+	}
+	g.countProtocols(m, 1)
+	delete(g.pendingJoin, m.id)
+}
+
+// remove takes out a member or a pending one, whose timer it stops; the leadership goes to the one who joined first.
+func (g *classicGroup) remove(tx *coordinator.Tx, id string) {
+	if t := g.pendingJoin[id]; t != nil {
+		tx.Cancel(t)
+		delete(g.pendingJoin, id)
+	}
+	m := g.byID[id]
+	if m == nil {
+		return
+	}
+	tx.Cancel(&m.session)
+	delete(g.byID, id)
+	g.members = without(g.members, m)
+	if m.instance != nil {
+		delete(g.static, *m.instance)
+	}
+	g.countProtocols(m, -1)
+	g.setJoin(m, nil)
+	g.setSyncPending(m, false)
+	if g.leader == id {
+		g.leader = ""
+		if len(g.members) > 0 {
+			g.leader = g.members[0].id
+		}
+	}
+}
+
+func without(members []*member, m *member) []*member {
+	for i := range members {
+		if members[i] == m {
+			return append(members[:i:i], members[i+1:]...)
+		}
+	}
+	return members
+}
+
+func (g *classicGroup) countProtocols(m *member, by int) {
+	for _, p := range m.protocols {
+		if g.supported[p.name] += by; g.supported[p.name] == 0 {
+			delete(g.supported, p.name)
+		}
+	}
+}
+
+func (g *classicGroup) setJoin(m *member, answer joinAnswer) {
+	if m.join != nil {
+		g.awaitingJoin--
+	}
+	if m.join = answer; answer != nil {
+		g.awaitingJoin++
+	}
+}
+
+func (g *classicGroup) setSyncPending(m *member, pending bool) {
+	if m.syncPending == pending {
+		return
+	}
+	m.syncPending = pending
+	if pending {
+		g.pendingSync++
+	} else {
+		g.pendingSync--
+	}
+}
+
+func (g *classicGroup) allJoined() bool {
+	return len(g.members) == g.awaitingJoin && len(g.pendingJoin) == 0
+}
+
+func (g *classicGroup) rebalanceTimeoutMs() int64 {
+	var longest int32
+	for _, m := range g.members {
+		longest = max(longest, m.rebalanceTimeoutMs)
+	}
+	return int64(longest)
+}
+
+// supports tells whether a member with these protocols fits the group: at least one that every member supports.
+func (g *classicGroup) supports(protocolType string, protocols []protocol) bool {
+	if g.state == empty {
+		return protocolType != "" && len(protocols) > 0
+	}
+	if g.protocolType != protocolType {
+		return false
+	}
+	for _, p := range protocols {
+		if g.supported[p.name] == len(g.members) {
+			return true
+		}
+	}
+	return false
+}
+
+// selectProtocol lets each member vote for its first protocol that all support; of equal votes the leader's order
+// decides.
+func (g *classicGroup) selectProtocol() *string {
+	votes := make(map[string]int)
+	for _, m := range g.members {
+		for _, p := range m.protocols {
+			if g.supported[p.name] == len(g.members) {
+				votes[p.name]++
+				break
+			}
+		}
+	}
+	first := g.members[0]
+	if l := g.byID[g.leader]; l != nil {
+		first = l
+	}
+	var best *string
+	for i := range first.protocols {
+		name := &first.protocols[i].name
+		if votes[*name] > 0 && (best == nil || votes[*name] > votes[*best]) {
+			best = name
+		}
+	}
+	return best
+}
+
+// checkMember refuses unknown members (25), and fences a member whose instance id another one has taken over (82).
+func (g *classicGroup) checkMember(id string, instance *string) error {
+	if instance != nil {
+		switch m := g.static[*instance]; {
+		case m == nil:
+			return kerr.UnknownMemberID
+		case m.id != id:
+			return kerr.FencedInstanceID
+		}
+	}
+	if g.byID[id] == nil {
+		return kerr.UnknownMemberID
+	}
+	return nil
+}
+
+func (g *classicGroup) checkCommit(c commitContext) error {
+	if g.state == empty && c.generation < 0 {
+		return nil // an admin client, or a consumer that assigns by itself
+	}
+	if c.generation < 0 && c.memberID == "" && c.instanceID == nil {
+		return kerr.UnknownMemberID
+	}
+	if err := g.checkMember(c.memberID, c.instanceID); err != nil {
+		return err
+	}
+	switch {
+	case c.generation != g.generation:
+		return kerr.IllegalGeneration
+	case g.state == completingRebalance:
+		return kerr.RebalanceInProgress
+	}
+	return nil
+}
+
+// checkFetch accepts anyone: a classic group's offsets can be read without membership.
+func (g *classicGroup) checkFetch(*string, int32) error { return nil }
+
+func (g *classicGroup) checkOffsetDelete() error {
+	if g.state != empty && g.protocolType != consumerProtocolType {
+		return kerr.NonEmptyGroup
+	}
+	return nil
+}
+
+func (g *classicGroup) checkDelete() error {
+	if g.state != empty {
+		return kerr.NonEmptyGroup
+	}
+	return nil
+}
+
+func (g *classicGroup) touch(tx *coordinator.Tx, memberID string) {
+	if m := g.byID[memberID]; m != nil && (g.state == stable || g.state == preparingRebalance) {
+		m.keepAlive(tx)
+	}
+}
+
+// expiryBaseMs follows Kafka: an empty group's offsets count from when it became empty, those of topics no longer
+// subscribed to by a stable group of consumers and those of simple groups from their commit.
+func (g *classicGroup) expiryBaseMs(c *committed) (int64, bool) {
+	switch {
+	case g.protocolType == "":
+		return c.commitMs, true
+	case g.state == empty && g.sinceMs != unknownTimestampMs:
+		return g.sinceMs, true
+	case g.state == empty:
+		return c.commitMs, true
+	case g.protocolType == consumerProtocolType && g.subscribed != nil && g.state == stable:
+		return c.commitMs, true
+	}
+	return 0, false
+}
+
+func (g *classicGroup) deleteRecords(tx *coordinator.Tx) { tx.Append(groupMetadataKey(g.id), nil) }
+
+func (g *classicGroup) loaded(tx *coordinator.Tx, s *shard) {
+	for _, m := range g.members {
+		s.watchSession(g, m)
+		m.keepAlive(tx)
+	}
+	if len(g.members) > s.cfg.MaxSize {
+		s.prepareRebalance(tx, g) // group.max.size was lowered: some will not get back in
+	}
+}
+
+func (g *classicGroup) unload(tx *coordinator.Tx) {
+	for _, m := range g.members {
+		g.answerJoin(tx, m, joinError(m.id, kerr.NotCoordinator))
+		g.answerSync(tx, m, syncError(kerr.NotCoordinator))
+	}
+	g.state = dead
+}

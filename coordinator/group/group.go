@@ -1,0 +1,47 @@
+// Package group is the group coordinator: consumer groups and their committed offsets on shards of __consumer_offsets.
+// A shard's state is pure: requests and timers decide on it under coordinator.Tx, its log rebuilds it.
+package group
+
+import "grete/coordinator"
+
+// group is what offsets, listing, deleting and expiry need of a group, whatever protocol it follows.
+type group interface {
+	groupID() string
+	// kind is Kafka's group type: "classic" or "consumer".
+	kind() string
+	stateName() string
+	protocolTypeName() string
+	empty() bool
+	// subscribedTo tells whether members use topic, or might: then its offsets neither expire nor can be deleted.
+	subscribedTo(topic string) bool
+	// checkCommit, checkFetch, checkOffsetDelete and checkDelete return the Kafka error that refuses the request.
+	checkCommit(c commitContext) error
+	checkFetch(memberID *string, memberEpoch int32) error
+	checkOffsetDelete() error
+	checkDelete() error
+	// touch tells the group that a member committed: it lives.
+	touch(tx *coordinator.Tx, memberID string)
+	// expiryBaseMs is the time that an offset's retention counts from; ok is false when none may expire now.
+	expiryBaseMs(c *committed) (baseMs int64, ok bool)
+	// deleteRecords appends the tombstones of the group itself.
+	deleteRecords(tx *coordinator.Tx)
+	// dissolve ends the group once it is gone from the shard; unload answers what it holds.
+	dissolve()
+	loaded(tx *coordinator.Tx, s *shard)
+	unload(tx *coordinator.Tx)
+}
+
+// commitContext is who commits, as far as a group checks it.
+type commitContext struct {
+	memberID   string
+	instanceID *string
+	generation int32
+	version    int16
+}
+
+// RequestContext is what the coordinator wants to know of the connection.
+type RequestContext struct {
+	Version    int16
+	ClientID   string
+	ClientHost string // as Kafka prints an InetAddress: "/127.0.0.1"
+}

@@ -1,0 +1,134 @@
+package group
+
+import (
+	"unicode/utf16"
+
+	"github.com/rs/zerolog"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"grete/coordinator"
+	"grete/internal/clock"
+	"grete/protocol/batch"
+)
+
+// newMemberJoinTimeoutMs is how long the parked JoinGroup of a member that has no answer yet keeps it alive
+// (Kafka's classicGroupNewMemberJoinTimeoutMs).
+const newMemberJoinTimeoutMs = 5 * 60 * 1000
+
+// Config holds Kafka's properties, named in comments.
+type Config struct {
+	MinSessionTimeoutMs             int32       // group.min.session.timeout.ms
+	MaxSessionTimeoutMs             int32       // group.max.session.timeout.ms
+	InitialRebalanceDelayMs         int32       // group.initial.rebalance.delay.ms
+	MaxSize                         int         // group.max.size
+	OffsetMetadataMaxBytes          int         // offset.metadata.max.bytes
+	OffsetsRetentionMs              int64       // offsets.retention.minutes
+	OffsetsRetentionCheckIntervalMs int64       // offsets.retention.check.interval.ms
+	CommitTimeoutMs                 int64       // offsets.commit.timeout.ms
+	LoadBufferBytes                 int         // offsets.load.buffer.size
+	Codec                           batch.Codec // offsets.topic.compression.codec
+}
+
+// DefaultConfig is Kafka 4.4's.
+func DefaultConfig() Config {
+	return Config{
+		MinSessionTimeoutMs:             6000,
+		MaxSessionTimeoutMs:             1800000,
+		InitialRebalanceDelayMs:         3000,
+		MaxSize:                         1<<31 - 1,
+		OffsetMetadataMaxBytes:          4096,
+		OffsetsRetentionMs:              7 * 24 * 3600 * 1000,
+		OffsetsRetentionCheckIntervalMs: 600000,
+		CommitTimeoutMs:                 5000,
+		LoadBufferBytes:                 5 << 20,
+	}
+}
+
+// Options make a Service.
+type Options struct {
+	Config Config
+	Clock  clock.Clock
+	Log    zerolog.Logger
+	// Partitions is how many partitions __consumer_offsets has, or will have.
+	Partitions func() int32
+	// NewUUID gives the random part of member ids.
+	NewUUID func() string
+}
+
+// Service is the group coordinator of this broker.
+type Service struct {
+	o  Options
+	rt *coordinator.Runtime[*shard]
+}
+
+type op = coordinator.Op[*shard]
+
+// NewService coordinates nothing until BecomeLeader.
+func NewService(o Options) *Service {
+	s := &Service{o: o}
+	s.rt = coordinator.NewRuntime(coordinator.Options[*shard]{
+		Clock: o.Clock, Log: o.Log, CommitTimeoutMs: o.Config.CommitTimeoutMs,
+		LoadBufferBytes: o.Config.LoadBufferBytes, Codec: o.Config.Codec,
+		New: func(int32) *shard { return newShard(&s.o.Config, o.NewUUID) },
+	})
+	return s
+}
+
+// BecomeLeader loads the groups of a partition of __consumer_offsets in the background.
+func (s *Service) BecomeLeader(partition, epoch int32, log coordinator.PartitionLog) {
+	s.rt.BecomeLeader(partition, epoch, log)
+}
+
+// Resign drops the groups of a partition that was led at epoch or before.
+func (s *Service) Resign(partition, epoch int32) { s.rt.Resign(partition, epoch) }
+
+// Close answers every parked request and returns when nothing of the coordinator runs any more.
+func (s *Service) Close() { s.rt.Close() }
+
+// PartitionFor is the partition of __consumer_offsets that a group lives on.
+func (s *Service) PartitionFor(groupID string) int32 {
+	return (javaHash(groupID) & 0x7fffffff) % s.o.Partitions()
+}
+
+// javaHash is String.hashCode: over UTF-16 units.
+func javaHash(s string) int32 {
+	var h int32
+	for _, r := range s {
+		if r1, r2 := utf16.EncodeRune(r); r1 != 0xfffd {
+			h = 31*(31*h+r1) + r2
+		} else {
+			h = 31*h + r
+		}
+	}
+	return h
+}
+
+// submit runs an operation on a group's shard; refuse gets the Kafka code when the shard cannot serve.
+func (s *Service) submit(groupID string, blind bool, run func(*shard, *coordinator.Tx), refuse func(code int16)) {
+	s.rt.Submit(s.PartitionFor(groupID), op{
+		Key: groupID, Blind: blind, Run: run,
+		Refuse: func(err error) { refuse(coordinator.Code(err)) },
+	})
+}
+
+// JoinGroup answers at once or when the rebalance completes. The request must stay valid until the answer.
+func (s *Service) JoinGroup(rc RequestContext, req *kmsg.JoinGroupRequest, answer func(*kmsg.JoinGroupResponse)) {
+	if e := s.checkJoin(req); e != nil {
+		answer(joinError(req.MemberID, e))
+		return
+	}
+	s.submit(req.Group, false,
+		func(sh *shard, tx *coordinator.Tx) { sh.join(tx, rc, req, answer) },
+		func(code int16) { answer(&kmsg.JoinGroupResponse{ErrorCode: code, Generation: -1}) })
+}
+
+// SyncGroup answers at once or when the leader has assigned.
+func (s *Service) SyncGroup(req *kmsg.SyncGroupRequest, answer func(*kmsg.SyncGroupResponse)) {
+	if e := checkSync(req); e != nil {
+		answer(syncError(e))
+		return
+	}
+	s.submit(req.Group, false,
+		func(sh *shard, tx *coordinator.Tx) { sh.sync(tx, req, answer) },
+		func(code int16) { answer(&kmsg.SyncGroupResponse{ErrorCode: code}) })
+}

@@ -1,0 +1,102 @@
+package group
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"grete/coordinator"
+)
+
+// shard is the groups and offsets of one partition of __consumer_offsets.
+type shard struct {
+	cfg     *Config
+	newUUID func() string
+	groups  map[string]group
+	offsets map[string]*groupOffsets // by group id; none is empty
+	expiry  coordinator.Timer
+}
+
+func newShard(cfg *Config, newUUID func() string) *shard {
+	return &shard{cfg: cfg, newUUID: newUUID, groups: make(map[string]group), offsets: make(map[string]*groupOffsets)}
+}
+
+// Replay applies one record (coordinator.Machine).
+func (s *shard) Replay(at coordinator.Position, key, value []byte) error {
+	if len(key) < 2 {
+		return fmt.Errorf("%w: key of %d bytes", errMalformed, len(key))
+	}
+	switch binary.BigEndian.Uint16(key) {
+	case legacyOffsetCommitType, offsetCommitType:
+		return s.replayOffset(at, key, value)
+	case groupMetadataType:
+		return s.replayGroup(key, value)
+	}
+	return nil // of a later Kafka, or another protocol
+}
+
+func (s *shard) replayOffset(at coordinator.Position, key, value []byte) error {
+	var k kmsg.OffsetCommitKey
+	if err := k.UnsafeReadFrom(key); err != nil {
+		return fmt.Errorf("%w: offset commit key: %w", errMalformed, err)
+	}
+	if value == nil {
+		s.removeOffset(k.Group, k.Topic, k.Partition)
+		return nil
+	}
+	if s.groups[k.Group] == nil {
+		id := strings.Clone(k.Group)
+		s.groups[id] = newClassicGroup(id) // a simple group: it commits, and has no members
+	}
+	c := s.offsetSlot(k.Group, k.Topic, k.Partition)
+	c.recordOffset = at.Offset
+	return c.read(value)
+}
+
+func (s *shard) replayGroup(key, value []byte) error {
+	var k kmsg.GroupMetadataKey
+	if err := k.ReadFrom(key); err != nil {
+		return fmt.Errorf("%w: group metadata key: %w", errMalformed, err)
+	}
+	if value == nil {
+		if g := s.groups[k.Group]; g != nil {
+			g.dissolve()
+			delete(s.groups, k.Group)
+		}
+		return nil
+	}
+	g, err := classicFromRecord(k.Group, value)
+	if err == nil {
+		s.groups[k.Group] = g
+	}
+	return err
+}
+
+// Loaded starts the timers of what was in the log (coordinator.Machine).
+func (s *shard) Loaded(tx *coordinator.Tx) {
+	for _, g := range s.groups {
+		g.loaded(tx, s)
+	}
+	s.expiry.Fire = s.expire
+	tx.Schedule(&s.expiry, s.cfg.OffsetsRetentionCheckIntervalMs)
+}
+
+// Unloaded answers every parked request with NOT_COORDINATOR (coordinator.Machine).
+func (s *shard) Unloaded(tx *coordinator.Tx) {
+	for _, g := range s.groups {
+		g.unload(tx)
+	}
+}
+
+// classic returns the classic group of that id: UNKNOWN_MEMBER_ID when there is none or it follows another protocol,
+// for whoever asks as a member of it.
+func (s *shard) classic(id string) (*classicGroup, error) {
+	g, ok := s.groups[id].(*classicGroup)
+	if !ok {
+		return nil, kerr.UnknownMemberID
+	}
+	return g, nil
+}

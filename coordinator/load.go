@@ -1,0 +1,102 @@
+package coordinator
+
+import (
+	"errors"
+	"fmt"
+
+	"grete/internal/clock"
+	"grete/protocol/batch"
+)
+
+// load reads the whole log into the machine, on a goroutine of its own.
+func (s *shard[M]) load() {
+	s.rt.loadSlots <- struct{}{}
+	defer func() { <-s.rt.loadSlots }()
+	started := s.rt.opts.Clock.Now()
+	err := s.replayLog()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.phase == closing:
+		s.rt.alive.Done()
+	case err != nil:
+		s.phase = failed
+		s.rt.opts.Log.Error().Err(err).Msg("coordinator shard could not be loaded")
+	default:
+		s.phase = active
+		s.running = true
+		s.chores = append(s.chores, s.finishLoad)
+		go s.drain()
+		s.rt.opts.Log.Debug().Int32("partition", s.partition).Int64("end", s.end).
+			Dur("took", s.rt.opts.Clock.Now().Sub(started)).Msg("coordinator shard loaded")
+	}
+}
+
+func (s *shard[M]) finishLoad() {
+	s.decide("", false, s.machine.Loaded)
+}
+
+func (s *shard[M]) replayLog() error {
+	s.machine = s.rt.opts.New(s.partition)
+	s.nowMs = clock.Millis(s.rt.opts.Clock)
+	offset, end := s.log.StartOffset(), s.log.EndOffset()
+	for offset < end && !s.abandoned() {
+		raw, err := s.log.Read(offset, s.rt.opts.LoadBufferBytes)
+		if err == nil {
+			offset, err = s.replayBatches(raw, offset)
+		}
+		if err != nil {
+			return &ShardError{s.partition, s.epoch, offset, err}
+		}
+	}
+	s.end = max(offset, end)
+	return nil
+}
+
+func (s *shard[M]) abandoned() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.phase != loading
+}
+
+// replayBatches applies the whole batches of raw and returns the offset after them.
+func (s *shard[M]) replayBatches(raw []byte, offset int64) (int64, error) {
+	start := offset
+	for len(raw) > 0 {
+		b, rest, err := batch.Next(raw)
+		if errors.Is(err, batch.ErrShort) {
+			break
+		}
+		if err == nil && !b.ChecksumOK() {
+			err = errors.New("checksum mismatch")
+		}
+		if err == nil {
+			err = s.replayBatch(b)
+		}
+		if err != nil {
+			return offset, fmt.Errorf("%w: %w", ErrCorrupt, err)
+		}
+		offset, raw = b.LastOffset()+1, rest
+	}
+	if offset == start {
+		return offset, fmt.Errorf("%w: no whole batch", ErrCorrupt)
+	}
+	return offset, nil
+}
+
+func (s *shard[M]) replayBatch(b batch.Batch) error {
+	if b.Control() {
+		return nil
+	}
+	at := Position{ProducerID: b.ProducerID(), Transactional: b.Transactional()}
+	for r, err := range b.Records() {
+		if err != nil {
+			return err
+		}
+		at.Offset = r.Offset
+		if err := s.machine.Replay(at, r.Key, r.Value); err != nil {
+			return err
+		}
+	}
+	return nil
+}

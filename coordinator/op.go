@@ -1,0 +1,33 @@
+package coordinator
+
+// Machine is the state of one shard, rebuilt from its log. All its methods run on the goroutine that owns the shard.
+type Machine interface {
+	// Replay applies one record, while loading and again right after each append. A nil value is a tombstone; key and
+	// value are valid during the call. A record of a kind it does not know it ignores.
+	Replay(at Position, key, value []byte) error
+	// Loaded is called once, after the last record of the log: the place to set timers.
+	Loaded(tx *Tx)
+	// Unloaded is called once, when leadership is lost: it answers what is parked, with errors; its replies are released
+	// at once, its records dropped.
+	Unloaded(tx *Tx)
+}
+
+// Position says where a replayed record lies and whose batch it came in.
+type Position struct {
+	Offset        int64
+	ProducerID    int64 // batch.NoProducerID outside transactions
+	Transactional bool
+}
+
+// Op is one operation on a shard.
+type Op[M Machine] struct {
+	// Key names the part of the state that Run reads and changes; operations of different keys can share an append.
+	// "" is the whole state.
+	Key string
+	// Blind operations do not read what other blind operations of the same key write, so these can share one too.
+	Blind bool
+	// Run decides. It is called exactly once, unless Refuse is.
+	Run func(M, *Tx)
+	// Refuse is called instead of Run when the shard cannot serve.
+	Refuse func(error)
+}
