@@ -2,18 +2,15 @@
 // reader and its ordered writer, and the client side that brokers use among themselves. It knows no handler.
 package protocol
 
-// Contract file: signatures that other rooms compile against. The owner fills in and splits.
-
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net"
-	"time"
+	"sync"
+	"sync/atomic"
 
-	"github.com/rs/zerolog"
 	"github.com/twmb/franz-go/pkg/kmsg"
-
-	"grete/internal/clock"
-	"grete/internal/vfs"
 )
 
 // VersionRange is one row of ApiVersions.
@@ -28,80 +25,211 @@ type Handler interface {
 	Serve(ctx context.Context, r *Request)
 }
 
-// Request is one request of a connection. Body and what it points to alias a pooled buffer: they are valid
-// until Respond, NoResponse or Abort, exactly one of which must be called exactly once, from any goroutine.
-type Request struct {
-	Key, Version  int16
-	CorrelationID int32
-	ClientID      *string
-	Body          kmsg.Request
-	SizeBytes     int
-	Received      time.Time
-	Conn          *Conn
-}
-
-// Respond queues resp; responses leave in the order of their requests.
-func (r *Request) Respond(resp kmsg.Response) { panic("unwritten") }
-
-// RespondParts queues a response body encoded by the caller (after the response header, which is added here):
-// bytes and file regions in turn. release, if not nil, is called once the parts are sent or dropped.
-func (r *Request) RespondParts(parts []Part, release func()) { panic("unwritten") }
-
-// NoResponse ends a request that has no answer (Produce with acks 0) and takes no slot in the order.
-func (r *Request) NoResponse() { panic("unwritten") }
-
-// Abort closes the connection after the responses before this one have been sent.
-func (r *Request) Abort(reason string) { panic("unwritten") }
-
-// Part is Bytes, or a file region where Bytes is nil.
-type Part struct {
-	Bytes  []byte
-	Region vfs.Region
-}
-
-// Conn is an accepted connection as handlers see it.
-type Conn struct {
-	ID         uint64
-	Listener   string // name of the listener it came in on, such as PLAINTEXT
-	RemoteAddr net.Addr
-	LocalAddr  net.Addr
-	// ClientSoftware is set by ApiVersions v3+.
-	SoftwareName, SoftwareVersion string
-}
-
-// Principal is who a connection authenticated as; User:ANONYMOUS without authentication.
-type Principal struct{ Type, Name string }
-
-// Principal returns the connection's principal.
-func (c *Conn) Principal() Principal { panic("unwritten") }
-
-// Context is cancelled when the connection is gone: parked work for it can be dropped.
-func (c *Conn) Context() context.Context { panic("unwritten") }
-
-// Mute stops reading further requests for d (quota), counted from now.
-func (c *Conn) Mute(d time.Duration) { panic("unwritten") }
-
-// Options bound a server; names in comments are Kafka's.
-type Options struct {
-	Clock                               clock.Clock
-	Log                                 zerolog.Logger
-	MaxRequestBytes                     int            // socket.request.max.bytes
-	MaxQueuedBytes                      int64          // queued.max.request.bytes; <= 0: a share of memory
-	MaxInFlight                         int            // requests of one connection being handled, then it is not read
-	MaxIdle                             time.Duration  // connections.max.idle.ms
-	MaxConnections                      int            // max.connections
-	MaxConnectionsPerIP                 int            // max.connections.per.ip
-	ConnectionsPerIPOverrides           map[string]int // max.connections.per.ip.overrides
-	SendBufferBytes, ReceiveBufferBytes int            // socket.send.buffer.bytes, socket.receive.buffer.bytes
-}
+// ErrServerClosed is what Serve returns after Shutdown.
+var ErrServerClosed = errors.New("server closed")
 
 // Server serves one or more listeners with one budget.
-type Server struct{}
+type Server struct {
+	handler Handler
+	o       Options
+	budget  budget
+	limits  connLimits
+	refusal logLimit
+	schemas []servedSchema // by key
 
-func NewServer(h Handler, o Options) *Server { panic("unwritten") }
+	nextID   atomic.Uint64
+	draining chan struct{} // closed by Shutdown: no more accepting and reading
+	stopped  chan struct{} // closed when all connections are gone, for the reaper
+	reaper   sync.WaitGroup
+	running  sync.WaitGroup // acceptors and readers
+
+	mu        sync.Mutex
+	shutdown  bool
+	listeners map[net.Listener]struct{}
+	conns     map[*Conn]struct{}
+}
+
+// servedSchema is what of a key is served.
+type servedSchema struct {
+	schema   *requestSchema
+	versions versionSpan
+}
+
+// NewServer makes a server of what h serves. Versions that have no wire format any more (Produce 0–2 are advertised for librdkafka's
+// sake) are refused as unknown ones.
+func NewServer(h Handler, o Options) *Server {
+	o.setDefaults()
+	s := &Server{
+		handler: h, o: o, budget: budget{max: o.MaxQueuedBytes}, limits: newConnLimits(o), refusal: logLimit{log: o.Log, clock: o.Clock},
+		draining: make(chan struct{}), stopped: make(chan struct{}),
+		listeners: map[net.Listener]struct{}{}, conns: map[*Conn]struct{}{},
+	}
+	for _, v := range h.Versions() {
+		s.addSchema(v)
+	}
+	if o.Metrics != nil {
+		o.Metrics.SetBudget(func() (used, limit int64) { return s.budget.used.Load(), s.budget.max })
+	}
+	s.reaper.Go(s.reap)
+	return s
+}
+
+func (s *Server) addSchema(v VersionRange) {
+	schema := requestSchemas()[v.Key]
+	if schema == nil {
+		panic(fmt.Sprintf("protocol: api key %d has no schema", v.Key)) // a row of the program's own table
+	}
+	for len(s.schemas) <= int(v.Key) {
+		s.schemas = append(s.schemas, servedSchema{})
+	}
+	last := min(v.Max, schema.versions.max, kmsg.RequestForKey(v.Key).MaxVersion())
+	s.schemas[v.Key] = servedSchema{schema, versionSpan{max(v.Min, schema.versions.min), last}}
+}
+
+// served returns the schema of a key at a version that is served, else nil.
+func (s *Server) served(key, version int16) *requestSchema {
+	if key < 0 || int(key) >= len(s.schemas) || s.schemas[key].schema == nil || !s.schemas[key].versions.has(version) {
+		return nil
+	}
+	return s.schemas[key].schema
+}
 
 // Serve accepts on l, named listener, until Shutdown.
-func (s *Server) Serve(listener string, l net.Listener) error { panic("unwritten") }
+func (s *Server) Serve(listener string, l net.Listener) error {
+	s.mu.Lock()
+	if s.shutdown {
+		s.mu.Unlock()
+		l.Close()
+		return ErrServerClosed
+	}
+	s.listeners[l] = struct{}{}
+	s.running.Add(1)
+	s.mu.Unlock()
+	defer s.running.Done()
+	return s.accept(listener, l)
+}
 
-// Shutdown stops accepting and reading, finishes what was accepted, sends its responses, closes; ctx bounds it.
-func (s *Server) Shutdown(ctx context.Context) error { panic("unwritten") }
+func (s *Server) isDraining() bool {
+	select {
+	case <-s.draining:
+		return true
+	default:
+		return false
+	}
+}
+
+// start runs a connection that was accepted; false when the server is shutting down.
+func (s *Server) start(listener string, nc net.Conn) bool {
+	c := s.newConn(listener, nc)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.shutdown {
+		return false
+	}
+	s.conns[c] = struct{}{}
+	s.running.Go(c.run)
+	if m := s.o.Metrics; m != nil {
+		m.ConnectionOpened(listener)
+	}
+	return true
+}
+
+func (s *Server) newConn(listener string, nc net.Conn) *Conn {
+	c := &Conn{
+		ID: s.nextID.Add(1), Listener: listener, RemoteAddr: nc.RemoteAddr(), LocalAddr: nc.LocalAddr(), server: s, nc: nc,
+	}
+	c.frames = newFrameReader(nc, s.o.MaxRequestBytes, &s.budget, s.draining, s.o.Clock.Now)
+	c.sender = newSender(nc, func() { c.progress() })
+	if m := s.o.Metrics; m != nil {
+		c.frames.received, c.sender.sent = m.BytesReceived, m.BytesSent
+	}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	c.principal.Store(anonymous)
+	c.changed.L = &c.mu
+	c.lastActive.Store(s.o.Clock.Now().UnixNano())
+	return c
+}
+
+// remove forgets a connection that has ended.
+func (s *Server) remove(c *Conn) {
+	s.mu.Lock()
+	delete(s.conns, c)
+	s.mu.Unlock()
+	s.limits.release(c.RemoteAddr)
+	if m := s.o.Metrics; m != nil {
+		m.ConnectionClosed(c.Listener)
+	}
+}
+
+// refused notes that the server ends a connection for what came on it.
+func (s *Server) refused(c *Conn, reason string) {
+	s.refusal.warn(func(e logEvent) {
+		e.Uint64("conn", c.ID).Str("listener", c.Listener).Stringer("remote", c.RemoteAddr).Str("reason", reason).Msg("connection closed")
+	})
+}
+
+// Shutdown stops accepting and reading, finishes what was accepted, sends its responses, closes; ctx bounds it. Requests that
+// handlers have parked are waited for: who shuts down ends their parking first, or lets ctx run out.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.mu.Lock()
+	first := !s.shutdown
+	s.shutdown = true
+	if first {
+		close(s.draining)
+	}
+	for l := range s.listeners {
+		l.Close()
+	}
+	conns := s.connList()
+	s.mu.Unlock()
+	for _, c := range conns {
+		c.stopReading()
+		c.wake()
+	}
+	return s.awaitEnd(ctx, first)
+}
+
+// connList copies the connections; s.mu is held.
+func (s *Server) connList() []*Conn {
+	conns := make([]*Conn, 0, len(s.conns))
+	for c := range s.conns {
+		conns = append(conns, c)
+	}
+	return conns
+}
+
+// awaitEnd waits for acceptors and readers; when ctx ends first it cuts the connections.
+func (s *Server) awaitEnd(ctx context.Context, first bool) error {
+	ended := make(chan struct{})
+	go func() {
+		s.running.Wait()
+		close(ended)
+	}()
+	var err error
+	select {
+	case <-ended:
+	case <-ctx.Done():
+		err = ctx.Err()
+		s.mu.Lock()
+		conns := s.connList()
+		s.mu.Unlock()
+		for _, c := range conns {
+			c.cut()
+		}
+		<-ended
+	}
+	if first {
+		close(s.stopped)
+	}
+	s.reaper.Wait()
+	return err
+}
+
+// cut ends the connection now, whatever is unanswered.
+func (c *Conn) cut() {
+	c.nc.Close()
+	c.mu.Lock()
+	c.closed = true
+	c.changed.Broadcast()
+	c.mu.Unlock()
+}

@@ -1,0 +1,249 @@
+package protocol
+
+import (
+	"errors"
+	"io"
+	"net"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+const (
+	// smallReadBytes is what one read takes at most while requests are small: several of them, pipelined.
+	smallReadBytes = 8 << 10
+	// firstGrowthBytes is how much of a large frame is set aside before any of it has come; after that its buffer
+	// grows by growthFactor, so that a claimed length costs in proportion to the bytes received.
+	firstGrowthBytes = 32 << 10
+	growthFactor     = 4
+	// maxReadAheadBytes bounds what a read asks for before the length of a frame is known.
+	maxReadAheadBytes = 256 << 10
+	// progressBytes of a frame must come within every frameTimeout.
+	progressBytes = 1 << 20
+)
+
+// frame is a received frame without its length; buf is what it lies in.
+type frame struct {
+	buf         *buffer
+	bytes       []byte
+	chargeBytes int64 // taken from the budget
+}
+
+// frameReader cuts a connection's stream into frames. A buffer is held only while bytes are in it: an idle connection
+// waits without one. Small frames are copied out of it; a frame that is alone in it is handed over with it, and as the next
+// read asks for just as much as the last large frame took, a stream of large requests is received without a copy.
+type frameReader struct {
+	nc       net.Conn
+	raw      syscall.RawConn // nil when nc is no plain socket
+	budget   *budget
+	stop     <-chan struct{}
+	maxBytes int
+
+	buf     *buffer
+	r, w    int // unread bytes are buf.b[r:w]
+	limit   int // reads end here: never into the next frame when the buffer is one frame's own
+	charged int64
+	next    int // bytes that the next read asks for
+
+	tryRead func(fd uintptr) bool
+	readN   int
+	readErr error
+
+	// began is when the frame that is being received last made progress, in nanoseconds; 0 between frames.
+	began    atomic.Int64
+	now      func() time.Time
+	received func(n int) // counts bytes
+}
+
+func newFrameReader(nc net.Conn, maxBytes int, b *budget, stop <-chan struct{}, now func() time.Time) *frameReader {
+	f := &frameReader{nc: nc, raw: rawConn(nc), budget: b, stop: stop, maxBytes: maxBytes, next: smallReadBytes, now: now}
+	f.tryRead = f.readReady
+	return f
+}
+
+// rawConn returns the descriptor's handle when nc is a plain socket.
+func rawConn(nc net.Conn) syscall.RawConn {
+	switch c := nc.(type) {
+	case *net.TCPConn:
+		raw, _ := c.SyscallConn()
+		return raw
+	case *net.UnixConn:
+		raw, _ := c.SyscallConn()
+		return raw
+	}
+	return nil
+}
+
+func (f *frameReader) unread() int { return f.w - f.r }
+
+// buffered says whether a whole frame, or one that will be refused, can be had without reading.
+func (f *frameReader) buffered() bool {
+	if f.unread() < lengthBytes {
+		return false
+	}
+	n, err := frameLength(f.buf.b[f.r:f.w], f.maxBytes)
+	return err != nil || f.unread() >= lengthBytes+n
+}
+
+// read returns the next frame. io.EOF means that the peer ended between frames.
+func (f *frameReader) read() (frame, error) {
+	for f.unread() < lengthBytes {
+		if err := f.fill(); err != nil {
+			return frame{}, err
+		}
+	}
+	n, err := frameLength(f.buf.b[f.r:f.w], f.maxBytes)
+	if err != nil {
+		return frame{}, err
+	}
+	if err := f.complete(lengthBytes + n); err != nil {
+		return frame{}, err
+	}
+	return f.cut(n), nil
+}
+
+// complete receives until size bytes are unread, growing the buffer as they come and paying the budget for it first.
+func (f *frameReader) complete(size int) error {
+	if f.unread() >= size {
+		return f.charge(int64(size))
+	}
+	for f.unread() < size {
+		have := f.unread()
+		room := min(size, max(growthFactor*have, firstGrowthBytes))
+		if f.r+size <= len(f.buf.b) {
+			room = size
+		}
+		f.began.Store(0) // waiting for memory is not the peer's delay
+		if err := f.charge(int64(room)); err != nil {
+			return err
+		}
+		f.began.Store(f.now().UnixNano())
+		f.makeRoom(room)
+		for f.limit = f.r + room; f.unread() < room; {
+			if err := f.fillFrame(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// charge brings what is paid for the current frame up to size bytes.
+func (f *frameReader) charge(size int64) error {
+	if more := size - f.charged; more > 0 {
+		if !f.budget.acquire(more, f.charged, f.stop) {
+			return errDraining
+		}
+		f.charged = size
+	}
+	return nil
+}
+
+// makeRoom makes the buffer hold room bytes from the first unread one on.
+func (f *frameReader) makeRoom(room int) {
+	if f.r+room <= len(f.buf.b) {
+		return
+	}
+	grown := getBuffer(room)
+	f.w = copy(grown.b, f.buf.b[f.r:f.w])
+	f.r = 0
+	f.buf.put()
+	f.buf = grown
+}
+
+// fillFrame reads within a frame, noting progress; the end of the stream there is unexpected.
+func (f *frameReader) fillFrame() error {
+	before := f.unread() / progressBytes
+	if err := f.fill(); err != nil {
+		if errors.Is(err, io.EOF) {
+			return io.ErrUnexpectedEOF
+		}
+		return err
+	}
+	if f.unread()/progressBytes > before {
+		f.began.Store(f.now().UnixNano())
+	}
+	return nil
+}
+
+// cut takes the frame of n bytes that is first in the buffer.
+func (f *frameReader) cut(n int) frame {
+	out := frame{chargeBytes: f.charged}
+	f.charged = 0
+	if f.began.Load() != 0 {
+		f.began.Store(0)
+	}
+	size := lengthBytes + n
+	start := f.r + lengthBytes
+	alone := f.r == 0 && f.w == size
+	if alone && 2*size >= len(f.buf.b) {
+		out.buf, out.bytes = f.buf, f.buf.b[start:start+n]
+		f.buf = nil
+		f.r, f.w = 0, 0
+	} else {
+		out.buf = getBuffer(n)
+		out.bytes = out.buf.b[:copy(out.buf.b[:n], f.buf.b[start:start+n])]
+		f.r += size
+		f.reset()
+	}
+	f.next = smallReadBytes
+	if size > smallReadBytes {
+		f.next = min(size, maxReadAheadBytes)
+	}
+	return out
+}
+
+// reset gives an empty buffer back.
+func (f *frameReader) reset() {
+	if f.r == f.w {
+		f.buf.put()
+		f.buf, f.r, f.w = nil, 0, 0
+	}
+}
+
+// fill waits for bytes and reads once.
+func (f *frameReader) fill() error {
+	if f.unread() > 0 && f.unread() < lengthBytes && f.began.Load() == 0 {
+		f.began.Store(f.now().UnixNano())
+	}
+	if f.raw == nil {
+		f.prepare()
+		f.readN, f.readErr = f.nc.Read(f.buf.b[f.w:f.limit])
+	} else if err := f.raw.Read(f.tryRead); err != nil {
+		f.readN, f.readErr = 0, err
+	}
+	n, err := f.readN, f.readErr
+	if n > 0 {
+		f.w += n
+		if f.received != nil {
+			f.received(n)
+		}
+		return nil
+	}
+	f.reset()
+	if err == nil {
+		err = io.EOF
+	}
+	return err
+}
+
+// prepare sees to a buffer with room for a read.
+func (f *frameReader) prepare() {
+	if f.buf == nil {
+		f.buf = getBuffer(f.next)
+		f.limit = min(f.next, len(f.buf.b))
+	}
+	if f.w >= f.limit { // only a part of a length is unread
+		f.w = copy(f.buf.b, f.buf.b[f.r:f.w])
+		f.r, f.limit = 0, len(f.buf.b)
+	}
+}
+
+// close gives back what is held.
+func (f *frameReader) close() {
+	f.r, f.w = 0, 0
+	f.buf.put()
+	f.buf = nil
+	f.budget.release(f.charged)
+	f.charged = 0
+}

@@ -1,0 +1,74 @@
+package protocol
+
+import (
+	"math"
+	"runtime/debug"
+	"time"
+
+	"github.com/rs/zerolog"
+	"golang.org/x/sys/unix"
+
+	"grete/internal/clock"
+	"grete/internal/metrics"
+)
+
+// Options bound a server; names in comments are Kafka's. Zero values mean Kafka's defaults where it has them.
+type Options struct {
+	Clock                               clock.Clock
+	Log                                 zerolog.Logger
+	Metrics                             *metrics.Network // nil: nothing is measured
+	MaxRequestBytes                     int              // socket.request.max.bytes
+	MaxQueuedBytes                      int64            // queued.max.request.bytes; <= 0: a share of memory
+	MaxInFlight                         int              // requests of one connection being handled, then it is not read
+	MaxIdle                             time.Duration    // connections.max.idle.ms; < 0: never
+	MaxConnections                      int              // max.connections
+	MaxConnectionsPerIP                 int              // max.connections.per.ip
+	ConnectionsPerIPOverrides           map[string]int   // max.connections.per.ip.overrides
+	SendBufferBytes, ReceiveBufferBytes int              // socket.send.buffer.bytes, socket.receive.buffer.bytes; <= 0: the system's
+	FrameTimeout                        time.Duration    // for each progressBytes of a frame that has begun
+	SendTimeout                         time.Duration    // for a peer that reads nothing of its responses
+}
+
+const (
+	defaultMaxRequestBytes = 100 << 20
+	defaultMaxInFlight     = 100
+	defaultMaxIdle         = 10 * time.Minute
+	defaultFrameTimeout    = 30 * time.Second
+	defaultSendTimeout     = time.Minute
+	// budgetShare of the memory is for requests in flight when no number is given.
+	budgetShare = 4
+)
+
+func (o *Options) setDefaults() {
+	if o.Clock == nil {
+		o.Clock = clock.System
+	}
+	setDefault(&o.MaxRequestBytes, defaultMaxRequestBytes)
+	setDefault(&o.MaxInFlight, defaultMaxInFlight)
+	setDefault(&o.MaxConnections, math.MaxInt32)
+	setDefault(&o.MaxConnectionsPerIP, math.MaxInt32)
+	setDefault(&o.FrameTimeout, defaultFrameTimeout)
+	setDefault(&o.SendTimeout, defaultSendTimeout)
+	if o.MaxIdle == 0 {
+		o.MaxIdle = defaultMaxIdle
+	}
+	if o.MaxQueuedBytes <= 0 {
+		o.MaxQueuedBytes = memoryBytes() / budgetShare
+	}
+}
+
+func setDefault[T int | time.Duration](v *T, to T) {
+	if *v <= 0 {
+		*v = to
+	}
+}
+
+// memoryBytes is the memory limit of this process (GOMEMLIMIT), or the machine's memory.
+func memoryBytes() int64 {
+	limit := debug.SetMemoryLimit(-1)
+	var info unix.Sysinfo_t
+	if unix.Sysinfo(&info) == nil {
+		limit = min(limit, int64(info.Totalram)*int64(info.Unit))
+	}
+	return limit
+}

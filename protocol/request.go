@@ -1,0 +1,124 @@
+package protocol
+
+import (
+	"encoding/binary"
+	"math"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"grete/internal/vfs"
+)
+
+// Request is one request of a connection. Body and what it points to alias a pooled buffer: they are valid
+// until Respond, NoResponse or Abort, exactly one of which must be called exactly once, from any goroutine. Strings are copies and
+// may be kept; byte slices may not.
+type Request struct {
+	Key, Version  int16
+	CorrelationID int32
+	ClientID      *string
+	Body          kmsg.Request
+	SizeBytes     int // of the frame, without its length
+	Received      time.Time
+	Conn          *Conn
+
+	seq         uint64  // place in the connection's order
+	buf         *buffer // what Body aliases; nil when it aliases nothing
+	chargeBytes int64   // held of the server's budget
+	servedNanos atomic.Int64
+	answered    atomic.Bool
+}
+
+// Part is Bytes, or a file region where Bytes is nil.
+type Part struct {
+	Bytes  []byte
+	Region vfs.Region
+}
+
+// Respond queues resp; responses leave in the order of their requests. resp is encoded before Respond returns.
+func (r *Request) Respond(resp kmsg.Response) {
+	if !r.answer() {
+		return
+	}
+	resp.SetVersion(r.responseVersion())
+	buf := getBuffer(smallClassBytes)
+	b := appendResponseHeader(buf.b[:0], r.Key, r.CorrelationID, resp.IsFlexible())
+	buf, b = buf.adopt(resp.AppendTo(b))
+	binary.BigEndian.PutUint32(b, uint32(len(b)-lengthBytes))
+	r.finish(result{head: buf, headBytes: b})
+}
+
+// responseVersion is the request's, but 0 for an ApiVersions request of a version that we do not know.
+func (r *Request) responseVersion() int16 {
+	if r.Body == nil {
+		return 0
+	}
+	return r.Version
+}
+
+// RespondParts queues a response body encoded by the caller (after the response header, which is added here):
+// bytes and file regions in turn. release, if not nil, is called once the parts are sent or dropped; until then the parts'
+// bytes must not change. They must not alias the request, which ends here.
+func (r *Request) RespondParts(parts []Part, release func()) {
+	if !r.answer() {
+		return
+	}
+	buf := getBuffer(1)
+	b := appendResponseHeader(buf.b[:0], r.Key, r.CorrelationID, r.Body != nil && r.Body.IsFlexible())
+	size := int64(len(b) - lengthBytes)
+	for i := range parts {
+		size += int64(parts[i].sizeBytes())
+	}
+	if size > math.MaxInt32 {
+		buf.put()
+		if release != nil {
+			release()
+		}
+		r.finish(result{abort: "response longer than a frame can be"})
+		return
+	}
+	binary.BigEndian.PutUint32(b, uint32(size))
+	r.finish(result{head: buf, headBytes: b, parts: parts, release: release})
+}
+
+func (p *Part) sizeBytes() int {
+	if p.Bytes != nil {
+		return len(p.Bytes)
+	}
+	return p.Region.SizeBytes
+}
+
+// NoResponse ends a request that has no answer (Produce with acks 0) and takes no slot in the order.
+func (r *Request) NoResponse() {
+	if r.answer() {
+		r.finish(result{})
+	}
+}
+
+// Abort closes the connection after the responses before this one have been sent.
+func (r *Request) Abort(reason string) {
+	if r.answer() {
+		r.finish(result{abort: reason})
+	}
+}
+
+// answer claims the right to answer; a second answer is a bug of the handler, and dropped.
+func (r *Request) answer() bool {
+	if r.answered.Swap(true) {
+		r.Conn.server.o.Log.Error().Int16("key", r.Key).Msg("a request was answered twice")
+		return false
+	}
+	return true
+}
+
+// finish gives the request's buffer back and puts res in its place in the order.
+func (r *Request) finish(res result) {
+	buf := r.buf
+	r.buf = nil
+	if stats := r.Conn.server.stats(r.Key); stats != nil {
+		res.sent.answered(stats, r, r.Conn.server.o.Clock.Now())
+	}
+	r.Conn.complete(r.seq, r.chargeBytes, res)
+	buf.put()
+}
