@@ -1,0 +1,124 @@
+package logstore
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"grete/protocol/batch"
+)
+
+// check says whether a leader may append b, which nothing here has changed yet: nil; or dup, the remembered batch that
+// b repeats; or an error that wraps a Kafka code. Batches of the group coordinator are transactional without sequence
+// numbers: of those the epoch alone is checked (Kafka's ProducerAppendInfo).
+func (p *producerState) check(b batch.Batch) (dup *batchMeta, err error) {
+	if b.ProducerID() <= batch.NoProducerID {
+		return nil, nil
+	}
+	e := p.producers[b.ProducerID()]
+	if b.Control() {
+		return nil, e.checkMarker(b)
+	}
+	if e == nil {
+		return nil, nil // a producer not known here, or no more, may start anywhere
+	}
+	sequenced := b.BaseSequence() != batch.NoSequence
+	if sequenced {
+		if dup := e.findDuplicate(b); dup != nil {
+			return dup, nil
+		}
+	}
+	if err := e.checkEpoch(b); err != nil {
+		return nil, err
+	}
+	if sequenced {
+		if err := e.checkSequence(b); err != nil {
+			return nil, err
+		}
+	}
+	if e.txnFirstOffset >= 0 && !b.Transactional() {
+		return nil, fmt.Errorf("%w: producer %d has a transaction open since offset %d", kerr.InvalidTxnState, e.id, e.txnFirstOffset)
+	}
+	return nil, nil
+}
+
+func (e *producerEntry) checkEpoch(b batch.Batch) error {
+	if b.ProducerEpoch() < e.epoch {
+		return fmt.Errorf("%w: producer %d sent epoch %d, epoch %d was seen", kerr.InvalidProducerEpoch, e.id, b.ProducerEpoch(), e.epoch)
+	}
+	return nil
+}
+
+// checkSequence holds a known producer to the sequence after its last, or to 0 in a new epoch.
+func (e *producerEntry) checkSequence(b batch.Batch) error {
+	first := b.BaseSequence()
+	if e.epoch == noEpoch {
+		return nil
+	}
+	last := batch.NoSequence
+	if b.ProducerEpoch() == e.epoch {
+		last = e.lastSeq()
+	}
+	if follows(last, first) {
+		return nil
+	}
+	return fmt.Errorf("%w: producer %d epoch %d sent sequence %d after %d", kerr.OutOfOrderSequenceNumber,
+		e.id, b.ProducerEpoch(), first, last)
+}
+
+func follows(last, next int32) bool {
+	return int64(next) == int64(last)+1 || (next == 0 && last == math.MaxInt32)
+}
+
+// checkMarker also refuses a control batch that is no end marker: the leader writes no other for a producer.
+func (e *producerEntry) checkMarker(b batch.Batch) error {
+	marker, err := parseEndMarker(b)
+	if err != nil || e == nil {
+		return err
+	}
+	if err := e.checkEpoch(b); err != nil {
+		return err
+	}
+	if marker.coordinatorEpoch < e.coordinatorEpoch {
+		return fmt.Errorf("%w: marker for producer %d of coordinator epoch %d, epoch %d was seen", kerr.TransactionCoordinatorFenced,
+			e.id, marker.coordinatorEpoch, e.coordinatorEpoch)
+	}
+	return nil
+}
+
+// endMarker is the control record that ends a transaction (Kafka's EndTransactionMarker and ControlRecordType).
+type endMarker struct {
+	commit           bool
+	coordinatorEpoch int32
+	timestampMs      int64
+}
+
+const (
+	controlAbort  = 0
+	controlCommit = 1
+
+	controlKeyBytes = 4 // version, type
+	endTxnBytes     = 6 // version, coordinator epoch
+)
+
+var errNoEndMarker = errors.New("control batch holds no transaction end marker")
+
+func parseEndMarker(b batch.Batch) (endMarker, error) {
+	for r, err := range b.Records() {
+		if err != nil {
+			return endMarker{}, err
+		}
+		if len(r.Key) < controlKeyBytes || len(r.Value) < endTxnBytes {
+			break
+		}
+		kind := int16(binary.BigEndian.Uint16(r.Key[2:]))
+		if kind != controlAbort && kind != controlCommit {
+			break
+		}
+		return endMarker{kind == controlCommit, int32(binary.BigEndian.Uint32(r.Value[2:])), r.TimestampMs}, nil
+	}
+	return endMarker{}, fmt.Errorf("%w: %w", ErrCorrupt, errNoEndMarker)
+}

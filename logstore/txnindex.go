@@ -1,0 +1,254 @@
+package logstore
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync/atomic"
+)
+
+// An entry of a .txnindex file (Kafka's AbortedTxn, version 0): version int16, producer id, first offset, offset of
+// the abort marker, last stable offset, each int64. Entries are in the order of their markers.
+const (
+	txnEntryBytes   = 34
+	txnEntryVersion = 0
+	// txnBlockEntries is how many entries are read at once.
+	txnBlockEntries = 64
+)
+
+// txnIndex is the transaction index of one segment: the transactions aborted by a marker in it. The file exists only
+// once there is an entry. The log serialises its changes; readers come at any time.
+type txnIndex struct {
+	cache *fileCache
+	base  int64 // the segment's
+	path  func() string
+	file  lazyFile
+	count atomic.Int64 // entries; -1 until the file was looked at
+	last  int64        // last entry's LastOffset, of changes' knowledge only; -1 when none
+}
+
+func newTxnIndex(cache *fileCache, base int64, path func() string) *txnIndex {
+	x := &txnIndex{cache: cache, base: base, path: path, last: -1}
+	x.count.Store(-1)
+	return x
+}
+
+// entries returns the number of whole entries; a cut one at the end is not there.
+func (x *txnIndex) entries() (int64, error) {
+	if n := x.count.Load(); n >= 0 {
+		return n, nil
+	}
+	info, err := x.cache.fs.Stat(x.path())
+	if errors.Is(err, os.ErrNotExist) {
+		x.count.CompareAndSwap(-1, 0)
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	x.count.CompareAndSwap(-1, info.Size()/txnEntryBytes)
+	return x.count.Load(), nil
+}
+
+// append adds the transaction that a marker at the log's end has aborted.
+func (x *txnIndex) append(txn AbortedTxn) error {
+	n, err := x.entries()
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		if err := writeFile(x.cache.fs, x.path(), nil, false); err != nil {
+			return err
+		}
+	}
+	if txn.LastOffset <= x.last {
+		return fmt.Errorf("%w: transaction index entry at %d after %d", ErrCorrupt, txn.LastOffset, x.last)
+	}
+	f, err := x.cache.acquire(&x.file, x.path)
+	if err != nil {
+		return err
+	}
+	defer f.release()
+	var entry [txnEntryBytes]byte
+	if _, err := f.WriteAt(appendTxnEntry(entry[:0], txn), n*txnEntryBytes); err != nil {
+		return err
+	}
+	x.last = txn.LastOffset
+	x.count.Store(n + 1)
+	return nil
+}
+
+func appendTxnEntry(dst []byte, txn AbortedTxn) []byte {
+	dst = binary.BigEndian.AppendUint16(dst, txnEntryVersion)
+	for _, v := range []int64{txn.ProducerID, txn.FirstOffset, txn.LastOffset, txn.LastStableOffset} {
+		dst = binary.BigEndian.AppendUint64(dst, uint64(v))
+	}
+	return dst
+}
+
+// parseTxnEntry looks at the first byte of the version alone, as Kafka does.
+func parseTxnEntry(entry []byte) (AbortedTxn, error) {
+	if v := int8(entry[0]); v > txnEntryVersion {
+		return AbortedTxn{}, fmt.Errorf("%w: transaction index entry of version %d", ErrCorrupt, v)
+	}
+	at := func(i int) int64 { return int64(binary.BigEndian.Uint64(entry[i:])) }
+	return AbortedTxn{ProducerID: at(2), FirstOffset: at(10), LastOffset: at(18), LastStableOffset: at(26)}, nil
+}
+
+// each calls f with the entries from the given one until it returns false.
+func (x *txnIndex) each(from int64, f func(i int64, txn AbortedTxn) bool) error {
+	n, err := x.entries()
+	if err != nil || from >= n {
+		return err
+	}
+	file, err := x.cache.acquire(&x.file, x.path)
+	if err != nil {
+		return err
+	}
+	defer file.release()
+	var block [txnBlockEntries * txnEntryBytes]byte
+	for i := from; i < n; {
+		size := min(n-i, txnBlockEntries) * txnEntryBytes
+		read, err := file.ReadAt(block[:size], i*txnEntryBytes)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		for at := 0; at+txnEntryBytes <= read; at += txnEntryBytes {
+			txn, err := parseTxnEntry(block[at:])
+			if err != nil || !f(i, txn) {
+				return err
+			}
+			i++
+		}
+		if int64(read) < size {
+			return nil // cut by a truncation meanwhile
+		}
+	}
+	return nil
+}
+
+// collect appends to dst the aborted transactions that overlap [from, bound); done says that later segments' indexes
+// can have no more.
+func (x *txnIndex) collect(dst []AbortedTxn, from, bound int64) (all []AbortedTxn, done bool, err error) {
+	first, err := x.search(from)
+	if err != nil {
+		return dst, false, err
+	}
+	err = x.each(first, func(_ int64, txn AbortedTxn) bool {
+		if txn.LastOffset >= from && txn.FirstOffset < bound {
+			dst = append(dst, txn)
+		}
+		done = txn.LastStableOffset >= bound
+		return !done
+	})
+	return dst, done, err
+}
+
+// search returns the first entry with LastOffset >= offset.
+func (x *txnIndex) search(offset int64) (int64, error) {
+	n, err := x.entries()
+	if err != nil {
+		return 0, err
+	}
+	low, high := int64(0), n
+	for low < high {
+		middle := low + (high-low)/2
+		below := false
+		err := x.each(middle, func(_ int64, txn AbortedTxn) bool {
+			below = txn.LastOffset < offset
+			return false
+		})
+		if err != nil {
+			return 0, err
+		}
+		if below {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	return low, nil
+}
+
+// sanityCheck is Kafka's TransactionIndex.sanityCheck, and that the entries ascend: ErrCorrupt means that the index
+// must be rebuilt.
+func (x *txnIndex) sanityCheck() error {
+	var wrong error
+	last := x.base - 1
+	err := x.each(0, func(i int64, txn AbortedTxn) bool {
+		if txn.LastOffset <= last {
+			wrong = fmt.Errorf("%w: transaction index %s: entry %d is at %d, expected above %d", ErrCorrupt, x.path(), i, txn.LastOffset, last)
+		}
+		last = txn.LastOffset
+		return wrong == nil
+	})
+	if err != nil {
+		return err
+	}
+	if wrong == nil && last >= x.base {
+		x.last = last
+	}
+	return wrong
+}
+
+// truncateTo removes the entries of markers at and above offset.
+func (x *txnIndex) truncateTo(offset int64) error {
+	n, err := x.entries()
+	if err != nil || n == 0 {
+		return err
+	}
+	keep, err := x.search(offset)
+	if err != nil {
+		return err
+	}
+	return x.cut(keep)
+}
+
+// reset removes all entries, so that recovery may write them again.
+func (x *txnIndex) reset() error {
+	exists, err := exists(x.cache.fs, x.path())
+	if err != nil || !exists {
+		return err
+	}
+	return x.cut(0)
+}
+
+func (x *txnIndex) cut(entries int64) error {
+	last := int64(-1)
+	if entries > 0 {
+		err := x.each(entries-1, func(_ int64, txn AbortedTxn) bool {
+			last = txn.LastOffset
+			return false
+		})
+		if err != nil {
+			return err
+		}
+	}
+	f, err := x.cache.acquire(&x.file, x.path)
+	if err != nil {
+		return err
+	}
+	defer f.release()
+	x.count.Store(entries)
+	x.last = last
+	return f.Truncate(entries * txnEntryBytes)
+}
+
+// sync makes the entries durable; the directory is the caller's to sync.
+func (x *txnIndex) sync() error {
+	n, err := x.entries()
+	if err != nil || n == 0 {
+		return err
+	}
+	f, err := x.cache.acquire(&x.file, x.path)
+	if err != nil {
+		return err
+	}
+	defer f.release()
+	return f.Sync()
+}
+
+// forget closes the file.
+func (x *txnIndex) forget() { x.cache.forget(&x.file) }
