@@ -221,11 +221,11 @@ func (f *fetch) send(answers []fetchAnswer, sessionID int32, code int16) {
 	f.r.RespondParts(parts, release)
 }
 
-func (f *fetch) endpoints(answers []fetchAnswer) []nodeEndpoint {
+func (f *fetch) endpoints(answers []fetchAnswer) []node {
 	if f.r.Version < 16 {
 		return nil
 	}
-	var out nodeEndpoints
+	var out leaderNodes
 	for i := range answers {
 		if answers[i].leaderID >= 0 {
 			out.add(f.b.endpoint(answers[i].leaderID, f.r.Conn.Listener))

@@ -33,7 +33,7 @@ const maxPooledFetchHeader = 64 << 10
 func (e *fetchEncoder) flexible() bool { return e.version >= 12 }
 
 // encodeFetch encodes a response; release must be called when the parts are sent, and releases the answers' spans.
-func encodeFetch(version int16, sessionID int32, code int16, answers []fetchAnswer, endpoints []nodeEndpoint) (parts []protocol.Part, release func()) {
+func encodeFetch(version int16, sessionID int32, code int16, answers []fetchAnswer, endpoints []node) (parts []protocol.Part, release func()) {
 	e := fetchEncoders.Get().(*fetchEncoder)
 	e.version = version
 	e.header(sessionID, code)
@@ -164,7 +164,7 @@ func (e *fetchEncoder) partitionTags(a *fetchAnswer) {
 	}
 }
 
-func (e *fetchEncoder) endpoints(nodes []nodeEndpoint) {
+func (e *fetchEncoder) endpoints(nodes []node) {
 	if len(nodes) == 0 {
 		e.noTags()
 		return

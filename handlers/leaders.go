@@ -1,28 +1,19 @@
 package handlers
 
-import "grete/cluster/metadata"
+import (
+	"slices"
 
-// nodeEndpoint is a broker as Produce and Fetch name the current leader's (KIP-951).
-type nodeEndpoint struct {
-	id   int32
-	host string
-	port int32
-	rack *string
-}
+	"grete/cluster/metadata"
+)
 
-// nodeEndpoints has every broker once.
-type nodeEndpoints []nodeEndpoint
+// leaderNodes are the brokers that Produce and Fetch point a client to (KIP-951), each once.
+type leaderNodes []node
 
-func (n *nodeEndpoints) add(e *nodeEndpoint) {
-	if e == nil {
-		return
+// add adds n unless it is nil.
+func (l *leaderNodes) add(n *node) {
+	if n != nil && !slices.ContainsFunc(*l, func(o node) bool { return o.id == n.id }) {
+		*l = append(*l, *n)
 	}
-	for i := range *n {
-		if (*n)[i].id == e.id {
-			return
-		}
-	}
-	*n = append(*n, *e)
 }
 
 // leaderOf is the leader of a partition as the metadata knows it, -1, -1 when unknown. The topic goes by id if it has one.
@@ -39,21 +30,11 @@ func (b *Broker) leaderOf(name string, id metadata.UUID, partition int32) (leade
 	return p.Leader, p.LeaderEpoch
 }
 
-// endpoint is where broker id listens under a listener's name; nil while it cannot be reached.
-func (b *Broker) endpoint(id int32, listener string) *nodeEndpoint {
-	broker := b.Image().Broker(id)
-	if broker == nil || broker.Fenced {
+// endpoint is where broker id can be reached by clients of listener, or nil.
+func (b *Broker) endpoint(id int32, listener string) *node {
+	n, ok := nodeOf(b.Image().Broker(id), listener)
+	if !ok || n.fenced {
 		return nil
 	}
-	for _, e := range broker.Endpoints {
-		if e.Listener != listener {
-			continue
-		}
-		n := &nodeEndpoint{id: id, host: e.Host, port: int32(e.Port)}
-		if broker.Rack != "" {
-			n.rack = &broker.Rack
-		}
-		return n
-	}
-	return nil
+	return &n
 }

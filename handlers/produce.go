@@ -13,18 +13,11 @@ import (
 	"grete/protocol/batch"
 )
 
-// minProduceVersion is the first that is served; those before are announced because librdkafka looks for them.
-const minProduceVersion = 3
-
 // adminClientID may write to internal topics (AdminUtils.ADMIN_CLIENT_ID).
 const adminClientID = "__admin_client"
 
 // Produce appends each partition's batch and answers when all are acknowledged as asked.
 func Produce(b *Broker, _ context.Context, r *protocol.Request) {
-	if r.Version < minProduceVersion {
-		r.Abort("Produce below version 3")
-		return
-	}
 	req := r.Body.(*kmsg.ProduceRequest)
 	p := &produce{b: b, r: r, req: req, acks: replica.Ack(req.Acks), resp: kmsg.NewPtrProduceResponse()}
 	p.resp.Version = r.Version
@@ -47,7 +40,7 @@ type produce struct {
 	resp    *kmsg.ProduceResponse
 	entries []produceEntry
 	errored bool
-	nodes   nodeEndpoints
+	nodes   leaderNodes
 	acked   ackWaits
 }
 

@@ -1,6 +1,11 @@
 package replica
 
 import (
+	"maps"
+	"strconv"
+	"sync"
+
+	"grete/cluster/metadata"
 	"grete/internal/config"
 	"grete/logstore"
 	"grete/protocol/batch"
@@ -52,4 +57,40 @@ func compressionOf(t config.Topic) batch.Compression {
 		return batch.Compression{Codec: batch.Zstd, Level: t.ZstdLevel}
 	}
 	return batch.Compression{Codec: batch.Producer}
+}
+
+// Configs resolves topics' configurations over the broker's: Options.TopicConfig.
+type Configs struct {
+	layers config.Layers
+	nodeID string
+
+	mu             sync.Mutex
+	broker         map[string]string // dynamic values that plain was made under
+	clusterDefault map[string]string
+	plain          *TopicConfig // of every topic without overrides
+}
+
+// NewConfigs resolves under the values that node nodeID was started with.
+func NewConfigs(static config.Layers, nodeID int32) *Configs {
+	return &Configs{layers: static, nodeID: strconv.Itoa(int(nodeID))}
+}
+
+// Of is the effective configuration of topic under im.
+func (c *Configs) Of(im *metadata.Image, topic string) *TopicConfig {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	broker, clusterDefault := im.Configs(metadata.BrokerResource, c.nodeID), im.Configs(metadata.BrokerResource, "")
+	if c.plain == nil || !maps.Equal(broker, c.broker) || !maps.Equal(clusterDefault, c.clusterDefault) {
+		c.broker, c.clusterDefault = broker, clusterDefault
+		c.plain = c.resolve(nil)
+	}
+	if overrides := im.Configs(metadata.TopicResource, topic); len(overrides) > 0 {
+		return c.resolve(overrides)
+	}
+	return c.plain
+}
+
+func (c *Configs) resolve(overrides map[string]string) *TopicConfig {
+	layers := c.layers.WithDynamic(c.broker, c.clusterDefault)
+	return NewTopicConfig(layers.Topic(overrides), layers.Int("producer.id.expiration.ms"))
 }

@@ -27,7 +27,7 @@ func (c coordinatorLog) AwaitCommitted(end int64, done func(error)) { c.p.AwaitC
 func (c coordinatorLog) Read(offset int64, maxBytes int) ([]byte, error) {
 	res, err := c.p.Read(ReadRequest{
 		Offset: offset, CurrentLeaderEpoch: NoEpoch, LastFetchedEpoch: NoEpoch, ReplicaID: -1,
-		MaxBytes: maxBytes, MinOneBatch: true, LeaderOnly: true,
+		MaxBytes: maxBytes, MinOneBatch: true, LeaderOnly: true, Isolation: ReadLogEnd,
 	})
 	if err != nil || res.Span == nil {
 		return nil, err
@@ -58,6 +58,7 @@ func wholeBatches(raw []byte) ([]byte, error) {
 
 func (c coordinatorLog) StartOffset() int64   { return c.offset((*logstore.Log).StartOffset) }
 func (c coordinatorLog) HighWatermark() int64 { return c.offset((*logstore.Log).HighWatermark) }
+func (c coordinatorLog) EndOffset() int64     { return c.offset((*logstore.Log).EndOffset) }
 
 func (c coordinatorLog) offset(of func(*logstore.Log) int64) int64 {
 	log := c.p.Log()

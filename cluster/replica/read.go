@@ -1,6 +1,9 @@
 package replica
 
-import "grete/logstore"
+import (
+	"grete/logstore"
+	"grete/protocol/batch"
+)
 
 // Isolation is what a read may see.
 type Isolation int8
@@ -79,7 +82,30 @@ func (p *Partition) Read(r ReadRequest) (ReadResult, error) {
 	if err != nil {
 		return ReadResult{}, p.fail(logError(err))
 	}
+	if err := res.dropCutBatch(r); err != nil {
+		return ReadResult{}, p.fail(err)
+	}
 	return res, nil
+}
+
+// dropCutBatch empties a result that has not even its first batch whole: no reader can use that (KIP-74).
+func (r *ReadResult) dropCutBatch(req ReadRequest) error {
+	if req.MinOneBatch || r.Span.SizeBytes < max(req.MaxBytes, 0) {
+		return nil
+	}
+	if r.Span.SizeBytes >= batch.HeaderSize {
+		var head [batch.Overhead]byte
+		if _, err := r.Span.Regions[0].File.ReadAt(head[:], r.Span.Regions[0].OffsetBytes); err != nil {
+			r.Span.Release()
+			return err
+		}
+		if batch.Batch(head[:]).SizeBytes() <= r.Span.SizeBytes {
+			return nil
+		}
+	}
+	r.Span.Release()
+	r.Span = nil
+	return nil
 }
 
 // unrecognized is the answer to a follower that is not assigned to the partition, as all are until brokers replicate:
