@@ -7,6 +7,7 @@ import (
 
 	"grete/cluster/metadata"
 	"grete/cluster/replica"
+	"grete/coordinator/group"
 	"grete/internal/clock"
 	"grete/protocol"
 )
@@ -24,6 +25,10 @@ type Broker struct {
 	Image      func() *metadata.Image
 	Controller Controller
 	Clock      clock.Clock
+
+	// Groups is the group coordinator; CoordinatorTopics makes __consumer_offsets when a client first needs it.
+	Groups            *group.Service
+	CoordinatorTopics *CoordinatorTopics
 
 	Replicas      *replica.Manager
 	FetchSessions *FetchSessions

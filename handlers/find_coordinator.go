@@ -1,0 +1,97 @@
+package handlers
+
+import (
+	"context"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"grete/protocol"
+)
+
+// Coordinator types of FindCoordinator (Kafka's CoordinatorType).
+const (
+	groupCoordinator       = 0
+	transactionCoordinator = 1
+	shareCoordinator       = 2
+)
+
+// invalidRequestMessage is Kafka's text of INVALID_REQUEST; a client shows it to people.
+const invalidRequestMessage = "This most likely occurs because of a request being malformed by the client library or the message was sent to an incompatible broker. See the broker logs for more details."
+
+// FindCoordinator serves versions 0–6: one key with single fields up to 3, a list of keys from 4 on.
+func FindCoordinator(b *Broker, _ context.Context, r *protocol.Request) {
+	req := r.Body.(*kmsg.FindCoordinatorRequest)
+	resp := kmsg.NewPtrFindCoordinatorResponse()
+	resp.Version = r.Version
+	if r.Version < 4 {
+		c := b.findCoordinator(r, req.CoordinatorType, req.CoordinatorKey)
+		resp.ErrorCode, resp.ErrorMessage = c.ErrorCode, c.ErrorMessage
+		resp.NodeID, resp.Host, resp.Port = c.NodeID, c.Host, c.Port
+		resp.ErrorMessage = singleMessage(c)
+		r.Respond(resp)
+		return
+	}
+	for _, key := range req.CoordinatorKeys {
+		resp.Coordinators = append(resp.Coordinators, b.findCoordinator(r, req.CoordinatorType, key))
+	}
+	r.Respond(resp)
+}
+
+// singleMessage: up to version 3 there is a message with every answer, the good one included.
+func singleMessage(c kmsg.FindCoordinatorResponseCoordinator) *string {
+	message := "NONE"
+	switch c.ErrorCode {
+	case 0:
+	case kerr.CoordinatorNotAvailable.Code:
+		message = "The coordinator is not available."
+	default:
+		message = invalidRequestMessage
+	}
+	return &message
+}
+
+// findCoordinator names the leader of the partition that key lives on. Transactions and share groups have no
+// coordinator here yet: the former get what Kafka answers while it has none, the latter what it answers without them.
+func (b *Broker) findCoordinator(r *protocol.Request, kind int8, key string) kmsg.FindCoordinatorResponseCoordinator {
+	c := kmsg.NewFindCoordinatorResponseCoordinator()
+	c.Key, c.NodeID, c.Port, c.ErrorMessage = key, -1, -1, new(string)
+	switch kind {
+	case groupCoordinator:
+		if at := b.groupCoordinatorOf(key, r.Conn.Listener); at != nil {
+			c.NodeID, c.Host, c.Port = at.id, at.host, at.port
+			return c
+		}
+		c.ErrorCode = kerr.CoordinatorNotAvailable.Code
+	case transactionCoordinator:
+		c.ErrorCode = kerr.CoordinatorNotAvailable.Code
+	case shareCoordinator:
+		c.ErrorCode = kerr.InvalidRequest.Code
+	default:
+		message := invalidRequestMessage
+		c.ErrorCode, c.ErrorMessage = kerr.InvalidRequest.Code, &message
+	}
+	return c
+}
+
+// groupCoordinatorOf is nil while there is none; a missing topic is made meanwhile.
+func (b *Broker) groupCoordinatorOf(groupID, listener string) *node {
+	t := b.Image().Topic(offsetsTopic)
+	if t == nil {
+		b.CoordinatorTopics.create(offsetsTopic)
+		return nil
+	}
+	p := b.Groups.PartitionFor(groupID)
+	if int(p) >= len(t.Partitions) {
+		return nil
+	}
+	return b.endpoint(t.Partitions[p].Leader, listener)
+}
+
+// OffsetsPartitions is how many partitions __consumer_offsets has or, before it exists, will have.
+func (b *Broker) OffsetsPartitions() int32 {
+	if t := b.Image().Topic(offsetsTopic); t != nil {
+		return int32(len(t.Partitions))
+	}
+	return b.CoordinatorTopics.partitions(offsetsTopic)
+}
