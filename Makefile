@@ -1,0 +1,53 @@
+# Bare `make` lists the targets.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+GOFLAGS_STATIC := CGO_ENABLED=0
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+ROOMS := ./...
+FUZZTIME ?= 15s
+
+.PHONY: help build run test unit race fuzz compat oracle bench lint long clean
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  \1\t/' | expand -t 12
+
+build: ## build bin/grete, one static binary
+	$(GOFLAGS_STATIC) go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/grete ./cmd/broker
+
+run: build ## build and start a broker: data in ./data, listening on localhost:9092
+	./bin/grete serve
+
+test: lint unit compat oracle ## everything: lint, unit, compat and oracle tests; fetches what it needs
+
+unit: ## the fast tests beside the code
+	go test $(ROOMS)
+
+race: ## the fast tests under the race detector
+	go test -race $(ROOMS)
+
+fuzz: ## every native fuzz target for FUZZTIME (15s) each
+	bash scripts/fuzz.sh $(FUZZTIME)
+
+compat: build ## stock clients and Kafka's tools against bin/grete
+	bash compat-tests/run.sh
+
+oracle: build ## wire scenarios: our answers against those recorded from Kafka 4.4
+	cd compat-tests && go test -count=1 -timeout 20m ./oracle/...
+
+bench: build ## figures against the floor and Kafka in one run; writes docs/BENCHMARKS.md
+	cd compat-tests && go run ./bench -out ../docs/BENCHMARKS.md
+
+long: ## the long targets: crash clones, recovery, histories (hours)
+	GRETE_LONG=1 go test -timeout 12h $(ROOMS)
+
+lint: ## gofmt, vet, staticcheck, import directions
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo "run gofmt on the files above"; exit 1; }
+	go vet $(ROOMS)
+	go run $(STATICCHECK) $(ROOMS)
+	go test ./internal/archtest/
+
+clean: ## remove what was built
+	rm -rf bin

@@ -1,0 +1,110 @@
+// Bench prints the figures that docs/BENCHMARKS.md keeps: our broker, the floor (the least work that moves the same
+// bytes) and Apache Kafka in one run, medians of several rounds with the targets in turn.
+//
+//	go run ./bench [-only produce64,rtt] [-rounds 3] [-scale 1] [-big 50] [-out FILE]
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime"
+	"strconv"
+	"strings"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if len(os.Args) == 3 && os.Args[1] == "floor" {
+		exit(floor(os.Args[2], floorPartitions))
+	}
+	only := flag.String("only", "", "works to run, by comma: produce64, produce1, rtt, tail, fetch, start, many, idle, size (all)")
+	rounds := flag.Int("rounds", 3, "rounds; the table has their medians")
+	scale := flag.Int64("scale", 1, "GiB of a produce run; the other loads follow")
+	big := flag.Int64("big", 50, "GiB of the big partition of work size")
+	scratch := flag.String("scratch", "", "where data goes (a new temporary directory)")
+	out := flag.String("out", "", "file that gets the table too")
+	flag.Parse()
+	exit(run(ctx, *only, *rounds, *scale, *big, *scratch, *out))
+}
+
+func exit(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+type work struct {
+	name string
+	run  func(scratch string, rounds int) ([]row, error)
+}
+
+func works(ctx context.Context, scale, big int64) []work {
+	var ws []work
+	for _, c := range comparisons(scale) {
+		ws = append(ws, work{c.name, func(scratch string, rounds int) ([]row, error) { return compare(ctx, c, rounds, scratch) }})
+	}
+	return append(ws, work{"start", start}, work{"many", manyPartitions}, work{"idle", idleConnections}, work{"size", dataSize(big << 30)})
+}
+
+func run(ctx context.Context, only string, rounds int, scale, big int64, scratch, out string) error {
+	var rows []row
+	var failed error
+	for _, w := range works(ctx, scale, big) {
+		if only != "" && !strings.Contains(","+only+",", ","+w.name+",") {
+			continue
+		}
+		dir, err := os.MkdirTemp(scratch, "grete-bench-")
+		if err != nil {
+			return err
+		}
+		got, err := w.run(dir, rounds)
+		rows = append(rows, got...)
+		if err != nil {
+			failed = errors.Join(failed, fmt.Errorf("%s: %w", w.name, err))
+		}
+		_ = os.RemoveAll(dir)
+	}
+	table(os.Stdout, rows)
+	if out != "" && failed == nil && only == "" {
+		f, err := os.Create(out)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		header(f, rounds)
+		table(f, rows)
+	}
+	return failed
+}
+
+func header(w io.Writer, rounds int) {
+	fmt.Fprintf(w, `# Benchmarks
+
+Made by `+"`make bench`"+`: the broker, the floor (read, checksum, append; sendfile back: the least that moves the same bytes) and
+Apache Kafka 4.4 in one run on one machine, the targets in turn, medians of %d rounds. CPU is the broker process's own user and system time,
+so it does not depend on the load generator. %d cores, %s.
+
+`, rounds, runtime.NumCPU(), runtime.Version())
+}
+
+func table(w io.Writer, rows []row) {
+	fmt.Fprintln(w, "| work | floor | Grete | Kafka | result | must reach | met |\n|---|---|---|---|---|---|---|")
+	for _, r := range rows {
+		dash := func(s string) string {
+			if s == "" {
+				return "–"
+			}
+			return s
+		}
+		fmt.Fprintf(w, "| %s | %s | %s | %s | %s | %s | %s |\n", r.work, dash(r.floor), dash(r.grete), dash(r.kafka), r.result, r.target,
+			strconv.FormatBool(r.met))
+	}
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// row is a line of the table: what was measured, what each target showed, and what must hold.
+type row struct {
+	work           string
+	floor, grete   string
+	kafka          string
+	result, target string
+	met            bool
+}
+
+// comparison is a load that several targets run in turn, with the figures taken from it.
+type comparison struct {
+	name    string
+	targets []string
+	run     func(t *target, round int) (sample, error)
+	figures []figure
+}
+
+// figure is one number of a sample and the bound on its ratio to another target's.
+type figure struct {
+	name    string
+	of      func(sample) float64
+	against string
+	bound   float64
+}
+
+var all = []string{"floor", "grete", "kafka"}
+
+func comparisons(scale int64) []comparison {
+	cpuGiB := func(s sample) float64 { return s.cpuPerGiB }
+	cpuReq := func(s sample) float64 { return s.cpuMsPerReq }
+	p50 := func(s sample) float64 { return s.p50 }
+	p99 := func(s sample) float64 { return s.p99 }
+	produce := func(p produceLoad) func(*target, int) (sample, error) {
+		return func(t *target, round int) (sample, error) {
+			p := p
+			p.topic = fmt.Sprintf("%s-%d", p.topic, round)
+			return p.run(t)
+		}
+	}
+	return []comparison{
+		{"produce64", all, produce(produceLoad{topic: "p64", partitions: 6, totalBytes: scale << 30, batchBytes: 65536, conns: 2, inFlight: 5}),
+			[]figure{{"produce 64 KiB batches: broker CPU s/GiB", cpuGiB, "floor", 1.3}}},
+		{"produce1", all, produce(produceLoad{topic: "p1", partitions: 6, totalBytes: scale << 27, batchBytes: 1024, conns: 4, inFlight: 5}),
+			[]figure{{"produce 1 KiB batches: broker CPU ms/request", cpuReq, "floor", 1.6}}},
+		{"rtt", all, func(t *target, _ int) (sample, error) { return rttLoad("rtt", 300, 10000)(t) },
+			[]figure{{"rtt of a 300-byte batch: p50 ms", p50, "floor", 2}}},
+		{"tail", []string{"grete", "kafka"}, func(t *target, _ int) (sample, error) { return tailLoad("tail", 3000)(t) },
+			[]figure{{"tail: p50 ms", p50, "kafka", .5}, {"tail: p99 ms", p99, "kafka", .1}}},
+		{"fetch", all, runFetch(scale),
+			[]figure{{"fetch 50 MiB responses: broker CPU s/GiB", cpuGiB, "floor", 1.1}}},
+	}
+}
+
+// runFetch fills a topic once per target (round 0) and reads it from the page cache.
+func runFetch(scale int64) func(*target, int) (sample, error) {
+	return func(t *target, round int) (sample, error) {
+		if round == 0 {
+			fill := produceLoad{topic: "fetch", partitions: 2, totalBytes: 600 << 20, batchBytes: 65536, conns: 1, inFlight: 5}
+			if _, err := fill.run(t); err != nil {
+				return sample{}, err
+			}
+		}
+		return fetchLoad("fetch", 2, scale*4<<30, 50<<20)(t)
+	}
+}
+
+// compare runs c for rounds rounds, the targets in turn within each, and returns a row per figure.
+func compare(ctx context.Context, c comparison, rounds int, scratch string) ([]row, error) {
+	samples := map[string][]sample{}
+	running := map[string]*target{}
+	defer func() {
+		for _, t := range running {
+			_ = t.stop()
+		}
+	}()
+	for round := range rounds {
+		for _, name := range c.targets {
+			t := running[name]
+			if t == nil {
+				dir := filepath.Join(scratch, c.name+"-"+name)
+				if err := os.MkdirAll(dir, 0o755); err != nil {
+					return nil, err
+				}
+				var err error
+				if t, err = startTarget(ctx, name, dir); err != nil {
+					return nil, fmt.Errorf("start %s: %w", name, err)
+				}
+				running[name] = t
+				time.Sleep(time.Second)
+			}
+			s, err := c.run(t, round)
+			if err != nil {
+				return nil, fmt.Errorf("%s on %s: %w", c.name, name, err)
+			}
+			fmt.Fprintf(os.Stderr, "%s %s: %.3f s/GiB %.4f ms/req p50 %.3f p99 %.3f ms, %.0f MiB/s\n",
+				c.name, name, s.cpuPerGiB, s.cpuMsPerReq, s.p50, s.p99, s.mibPerSec)
+			samples[name] = append(samples[name], s)
+		}
+	}
+	var rows []row
+	for _, f := range c.figures {
+		rows = append(rows, f.row(samples))
+	}
+	return rows, nil
+}
+
+func (f figure) row(samples map[string][]sample) row {
+	value := func(name string) float64 {
+		var v []float64
+		for _, s := range samples[name] {
+			v = append(v, f.of(s))
+		}
+		return median(v)
+	}
+	show := func(name string) string {
+		if len(samples[name]) == 0 {
+			return "–"
+		}
+		return fmt.Sprintf("%.4g", value(name))
+	}
+	ratio := value("grete") / value(f.against)
+	return row{work: f.name, floor: show("floor"), grete: show("grete"), kafka: show("kafka"),
+		result: fmt.Sprintf("%.2f × %s", ratio, f.against), target: fmt.Sprintf("≤ %g × %s", f.bound, f.against), met: ratio <= f.bound}
+}

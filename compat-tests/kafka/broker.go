@@ -1,0 +1,142 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+const (
+	startTimeout = 90 * time.Second
+	stopTimeout  = 20 * time.Second
+	logTailBytes = 4 << 10
+)
+
+// Options say how a broker is started.
+type Options struct {
+	Dir        string            // log.dirs, its configuration and its log live here
+	Properties map[string]string // Kafka's properties on top of the harness's own
+	JVM        []string          // flags for a Java broker, instead of those that favour a quick start
+}
+
+// Broker is a process that answers on Addr.
+type Broker struct {
+	Addr    string // host:port
+	DataDir string
+	LogPath string
+	cmd     *exec.Cmd
+	done    chan struct{} // closed when the process has ended
+}
+
+// Pid is the broker's process id.
+func (b *Broker) Pid() int { return b.cmd.Process.Pid }
+
+// Stop ends the broker's process group, first asking, then by force.
+func (b *Broker) Stop() error {
+	if err := b.signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	select {
+	case <-b.done:
+		return nil
+	case <-time.After(stopTimeout):
+	}
+	err := b.Kill()
+	return errors.Join(fmt.Errorf("%s: still running %v after SIGTERM", b.cmd.Path, stopTimeout), err)
+}
+
+// Kill is kill -9.
+func (b *Broker) Kill() error {
+	err := b.signal(syscall.SIGKILL)
+	<-b.done
+	return err
+}
+
+func (b *Broker) signal(s syscall.Signal) error {
+	select {
+	case <-b.done:
+		return nil
+	default:
+		return syscall.Kill(-b.cmd.Process.Pid, s)
+	}
+}
+
+// launch starts cmd in a process group of its own and waits until addr speaks Kafka.
+func launch(ctx context.Context, cmd *exec.Cmd, addr string, opts Options) (*Broker, error) {
+	b := &Broker{Addr: addr, DataDir: filepath.Join(opts.Dir, "data"), LogPath: filepath.Join(opts.Dir, "broker.log"), cmd: cmd, done: make(chan struct{})}
+	log, err := os.Create(b.LogPath)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() { cmd.Wait(); close(b.done) }()
+	if err := b.waitReady(ctx); err != nil {
+		b.Kill()
+		return nil, fmt.Errorf("%w; end of %s:\n%s", err, b.LogPath, tail(b.LogPath))
+	}
+	return b, nil
+}
+
+func (b *Broker) waitReady(ctx context.Context) error {
+	deadline := time.Now().Add(startTimeout)
+	for time.Now().Before(deadline) {
+		if answersApiVersions(b.Addr) {
+			return nil
+		}
+		select {
+		case <-b.done:
+			return fmt.Errorf("%s ended at start", b.cmd.Path)
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	return fmt.Errorf("%s does not answer on %s after %v", b.cmd.Path, b.Addr, startTimeout)
+}
+
+// answersApiVersions sends ApiVersions v0 and reports whether its correlation id comes back.
+func answersApiVersions(addr string) bool {
+	c, err := net.DialTimeout("tcp", addr, time.Second)
+	if err != nil {
+		return false
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(2 * time.Second))
+	if _, err := c.Write([]byte{0, 0, 0, 10, 0, 18, 0, 0, 0, 0, 0, 7, 0xff, 0xff}); err != nil {
+		return false
+	}
+	var head [8]byte
+	_, err = io.ReadFull(c, head[:])
+	return err == nil && head[7] == 7
+}
+
+// freePorts returns n loopback ports that were free a moment ago.
+func freePorts(n int) ([]int, error) {
+	var ports []int
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer l.Close() // after the loop: all n differ
+		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+	}
+	return ports, nil
+}
+
+func tail(path string) []byte {
+	b, _ := os.ReadFile(path)
+	return b[max(0, len(b)-logTailBytes):]
+}
