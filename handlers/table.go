@@ -15,7 +15,7 @@ type API struct {
 
 // table lists every API explicitly, by key.
 var table = []API{
-	{0, 0, 13, Produce}, // the server closes on 0–2: they are announced for librdkafka's sake
+	{0, 0, 13, Produce}, // 0–2 are announced for librdkafka's sake, and close
 	{1, 4, 18, Fetch},
 	{2, 1, 11, ListOffsets},
 	{8, 2, 10, OffsetCommit},
