@@ -3,12 +3,15 @@ package handlers
 import (
 	"context"
 
+	"github.com/rs/zerolog"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"grete/cluster/metadata"
 	"grete/cluster/replica"
 	"grete/coordinator/group"
 	"grete/internal/clock"
+	"grete/internal/config"
+	"grete/logstore"
 	"grete/protocol"
 )
 
@@ -25,6 +28,13 @@ type Broker struct {
 	Image      func() *metadata.Image
 	Controller Controller
 	Clock      clock.Clock
+	Log        zerolog.Logger
+
+	// Static is what the broker was started with; config adds the dynamic values.
+	Static   config.Layers
+	Features []Feature // supported
+	Loggers  Loggers
+	LogDirs  func() []logstore.DirInfo
 
 	// Groups is the group coordinator; CoordinatorTopics makes __consumer_offsets when a client first needs it.
 	Groups            *group.Service

@@ -1,0 +1,267 @@
+package handlers
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"grete/internal/config"
+	"grete/protocol"
+)
+
+// AlterConfigs replaces all of a resource's dynamic configuration. What concerns this broker alone is checked here,
+// the rest by the controller.
+func AlterConfigs(b *Broker, ctx context.Context, r *protocol.Request) {
+	req := r.Body.(*kmsg.AlterConfigsRequest)
+	a := alteration{b: b, validateOnly: req.ValidateOnly}
+	for _, res := range req.Resources {
+		out := alteredResource{kind: res.ResourceType, name: res.ResourceName}
+		for _, c := range res.Configs {
+			out.changes = append(out.changes, configChange{c.Name, kmsg.IncrementalAlterConfigOpSet, c.Value})
+		}
+		a.resources = append(a.resources, out)
+	}
+	a.precheck()
+	rest := *req
+	rest.Resources = remaining(&a, req.Resources)
+	resp := req.ResponseKind().(*kmsg.AlterConfigsResponse)
+	if len(rest.Resources) > 0 {
+		answer, err := b.change(ctx, r, &rest)
+		decided, _ := answer.(*kmsg.AlterConfigsResponse)
+		a.decide(err, func(yield func(kmsg.ConfigResourceType, string, apiError)) {
+			for _, d := range decided.Resources {
+				yield(d.ResourceType, d.ResourceName, apiError{d.ErrorCode, messageOf(d.ErrorMessage)})
+			}
+		})
+	}
+	for _, res := range a.resources {
+		out := kmsg.NewAlterConfigsResponseResource()
+		out.ResourceType, out.ResourceName, out.ErrorCode, out.ErrorMessage = res.kind, res.name, res.result.Code, res.message()
+		resp.Resources = append(resp.Resources, out)
+	}
+	r.Respond(resp)
+}
+
+// IncrementalAlterConfigs changes single entries (KIP-339), those of this broker's loggers too.
+func IncrementalAlterConfigs(b *Broker, ctx context.Context, r *protocol.Request) {
+	req := r.Body.(*kmsg.IncrementalAlterConfigsRequest)
+	a := alteration{b: b, validateOnly: req.ValidateOnly, incremental: true}
+	for _, res := range req.Resources {
+		out := alteredResource{kind: res.ResourceType, name: res.ResourceName}
+		for _, c := range res.Configs {
+			out.changes = append(out.changes, configChange{c.Name, c.Op, c.Value})
+		}
+		a.resources = append(a.resources, out)
+	}
+	a.precheck()
+	rest := *req
+	rest.Resources = remaining(&a, req.Resources)
+	resp := req.ResponseKind().(*kmsg.IncrementalAlterConfigsResponse)
+	if len(rest.Resources) > 0 {
+		answer, err := b.change(ctx, r, &rest)
+		decided, _ := answer.(*kmsg.IncrementalAlterConfigsResponse)
+		a.decide(err, func(yield func(kmsg.ConfigResourceType, string, apiError)) {
+			for _, d := range decided.Resources {
+				yield(d.ResourceType, d.ResourceName, apiError{d.ErrorCode, messageOf(d.ErrorMessage)})
+			}
+		})
+	}
+	for _, res := range a.resources {
+		out := kmsg.NewIncrementalAlterConfigsResponseResource()
+		out.ResourceType, out.ResourceName, out.ErrorCode, out.ErrorMessage = res.kind, res.name, res.result.Code, res.message()
+		resp.Resources = append(resp.Resources, out)
+	}
+	r.Respond(resp)
+}
+
+// alteration is either request, in one form.
+type alteration struct {
+	b                         *Broker
+	resources                 []alteredResource
+	validateOnly, incremental bool
+}
+
+type alteredResource struct {
+	kind    kmsg.ConfigResourceType
+	name    string
+	changes []configChange
+	result  *apiError // nil while it is for the controller to decide
+}
+
+type configChange struct {
+	name  string
+	op    kmsg.IncrementalAlterConfigOp
+	value *string
+}
+
+// message is null for success.
+func (res *alteredResource) message() *string {
+	if res.result.Code == 0 {
+		return nil
+	}
+	return &res.result.Message
+}
+
+func messageOf(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+// remaining are the resources for the controller.
+func remaining[T any](a *alteration, all []T) []T {
+	var out []T
+	for i, res := range a.resources {
+		if res.result == nil {
+			out = append(out, all[i])
+		}
+	}
+	return out
+}
+
+// decide takes over what the controller said, or that it said nothing.
+func (a *alteration) decide(err error, decided func(func(kmsg.ConfigResourceType, string, apiError))) {
+	if err == nil {
+		decided(func(kind kmsg.ConfigResourceType, name string, result apiError) {
+			for i := range a.resources {
+				if res := &a.resources[i]; res.result == nil && res.kind == kind && res.name == name {
+					res.result = &result
+				}
+			}
+		})
+	}
+	for i := range a.resources {
+		if res := &a.resources[i]; res.result == nil {
+			res.result = &apiError{Code: kerr.UnknownServerError.Code}
+			if err != nil {
+				res.result = &apiError{codeOf(err), err.Error()}
+			}
+		}
+	}
+}
+
+// precheck gives a result to every resource that does not get as far as the controller.
+func (a *alteration) precheck() {
+	for i := range a.resources {
+		for j := range i {
+			if a.resources[i].kind == a.resources[j].kind && a.resources[i].name == a.resources[j].name {
+				twice := invalidRequest("Each resource must appear at most once.")
+				a.resources[i].result, a.resources[j].result = twice, twice
+			}
+		}
+	}
+	for i := range a.resources {
+		if res := &a.resources[i]; res.result == nil {
+			res.result = a.check(res)
+		}
+	}
+}
+
+func (a *alteration) check(res *alteredResource) *apiError {
+	var nulls, seen []string
+	for _, c := range res.changes {
+		if slices.Contains(seen, c.name) {
+			return invalidRequest("Error due to duplicate config keys")
+		}
+		seen = append(seen, c.name)
+		if c.value == nil && c.op != kmsg.IncrementalAlterConfigOpDelete {
+			nulls = append(nulls, c.name)
+		}
+	}
+	if len(nulls) > 0 {
+		return invalidRequest("Null value not supported for : %s", strings.Join(nulls, ", "))
+	}
+	switch {
+	case res.kind == kmsg.ConfigResourceTypeBrokerLogger && a.incremental:
+		return a.alterLoggers(res)
+	case res.kind == kmsg.ConfigResourceTypeBroker:
+		return a.checkBroker(res)
+	case res.kind == kmsg.ConfigResourceTypeTopic, res.kind == kmsg.ConfigResourceTypeClientMetrics, res.kind == kmsg.ConfigResourceTypeGroupConfig:
+		return nil
+	}
+	return invalidRequest("Unknown resource type %d", int8(res.kind))
+}
+
+// checkBroker: values for one broker go to that broker, which knows whether it can take them.
+func (a *alteration) checkBroker(res *alteredResource) *apiError {
+	if res.name != "" {
+		id, err := strconv.ParseInt(res.name, 10, 32)
+		if err != nil {
+			return invalidRequest("Node id must be an integer, but it is: %s", res.name)
+		}
+		if int32(id) != a.b.NodeID {
+			return invalidRequest("Unexpected broker id, expected %d, but received %s", a.b.NodeID, res.name)
+		}
+	}
+	values, failed := a.resultingBrokerConfig(res)
+	if failed != nil {
+		return failed
+	}
+	if err := a.b.config().ValidateDynamicBroker(values, res.name != ""); err != nil {
+		return invalidRequest("%s", err)
+	}
+	return nil
+}
+
+// resultingBrokerConfig is what the resource's dynamic values will be.
+func (a *alteration) resultingBrokerConfig(res *alteredResource) (map[string]string, *apiError) {
+	values := map[string]string{}
+	if a.incremental {
+		own, current := a.b.dynamicConfigs()
+		if res.name != "" {
+			current = own
+		}
+		for name, value := range current {
+			values[name] = value
+		}
+	}
+	for _, c := range res.changes {
+		switch c.op {
+		case kmsg.IncrementalAlterConfigOpSet:
+			values[c.name] = *c.value
+		case kmsg.IncrementalAlterConfigOpDelete:
+			delete(values, c.name)
+		case kmsg.IncrementalAlterConfigOpAppend, kmsg.IncrementalAlterConfigOpSubtract:
+			if failed := changeList(values, c); failed != nil {
+				return nil, failed
+			}
+		default:
+			return nil, invalidRequest("Unknown operations type %d", int8(c.op))
+		}
+	}
+	return values, nil
+}
+
+func changeList(values map[string]string, c configChange) *apiError {
+	d := config.BrokerDefs.Lookup(c.name)
+	verb := "append"
+	if c.op == kmsg.IncrementalAlterConfigOpSubtract {
+		verb = "subtract"
+	}
+	switch {
+	case d == nil:
+		return &apiError{kerr.InvalidConfig.Code, "Unknown config name: " + c.name}
+	case d.Type != config.List:
+		return &apiError{kerr.InvalidConfig.Code, "Config value " + verb + " is not allowed for config key: " + c.name}
+	}
+	current, set := values[c.name]
+	if !set {
+		current = config.Layers{}.Text(c.name)
+	}
+	items := config.SplitList(current)
+	for _, item := range config.SplitList(*c.value) {
+		at := slices.Index(items, item)
+		if verb == "append" && at < 0 {
+			items = append(items, item)
+		} else if verb == "subtract" && at >= 0 {
+			items = slices.Delete(items, at, at+1)
+		}
+	}
+	values[c.name] = strings.Join(items, ",")
+	return nil
+}

@@ -1,0 +1,78 @@
+package handlers
+
+import (
+	"context"
+	"regexp"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"grete/protocol"
+)
+
+const apiVersionsKey = 18
+
+// softwareName is what a client may call itself and its version (KIP-511).
+var softwareName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$`)
+
+// ApiVersions announces the table and the features. A version that we do not know is answered in the form of version 0
+// with the range of ApiVersions alone, so that the client can ask again.
+func ApiVersions(b *Broker, _ context.Context, r *protocol.Request) {
+	if r.Body == nil {
+		r.Respond(unsupportedApiVersions())
+		return
+	}
+	req := r.Body.(*kmsg.ApiVersionsRequest)
+	resp := req.ResponseKind().(*kmsg.ApiVersionsResponse)
+	if r.Version >= 3 && !(softwareName.MatchString(req.ClientSoftwareName) && softwareName.MatchString(req.ClientSoftwareVersion)) {
+		resp.ErrorCode = kerr.InvalidRequest.Code
+		r.Respond(resp)
+		return
+	}
+	resp.ApiKeys = make([]kmsg.ApiVersionsResponseApiKey, 0, len(served))
+	for _, api := range served {
+		resp.ApiKeys = append(resp.ApiKeys, announce(api))
+	}
+	b.announceFeatures(resp, r.Version)
+	r.Respond(resp)
+}
+
+func announce(api API) kmsg.ApiVersionsResponseApiKey {
+	key := kmsg.NewApiVersionsResponseApiKey()
+	key.ApiKey, key.MinVersion, key.MaxVersion = api.Key, api.Min, api.Max
+	return key
+}
+
+func unsupportedApiVersions() *kmsg.ApiVersionsResponse {
+	resp := kmsg.NewPtrApiVersionsResponse()
+	resp.ErrorCode = kerr.UnsupportedVersion.Code
+	for _, api := range served {
+		if api.Key == apiVersionsKey {
+			resp.ApiKeys = append(resp.ApiKeys, announce(api))
+		}
+	}
+	return resp
+}
+
+// announceFeatures adds what this broker supports and what the cluster has finalized. Clients before v4 take a minimum
+// of 0 for an error (KAFKA-17011), so such features are not shown to them.
+func (b *Broker) announceFeatures(resp *kmsg.ApiVersionsResponse, version int16) {
+	for _, f := range b.Features {
+		if version < 4 && f.Min < 1 {
+			continue
+		}
+		s := kmsg.NewApiVersionsResponseSupportedFeature()
+		s.Name, s.MinVersion, s.MaxVersion = f.Name, f.Min, f.Max
+		resp.SupportedFeatures = append(resp.SupportedFeatures, s)
+	}
+	im := b.Image()
+	resp.FinalizedFeaturesEpoch = im.Offset()
+	for name, level := range im.Features() {
+		if level < 1 {
+			continue
+		}
+		f := kmsg.NewApiVersionsResponseFinalizedFeature()
+		f.Name, f.MinVersionLevel, f.MaxVersionLevel = name, level, level
+		resp.FinalizedFeatures = append(resp.FinalizedFeatures, f)
+	}
+}

@@ -1,0 +1,7 @@
+package handlers
+
+// Feature is a range of levels of a cluster feature that this broker supports (KIP-584).
+type Feature struct {
+	Name     string
+	Min, Max int16
+}

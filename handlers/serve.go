@@ -1,0 +1,50 @@
+package handlers
+
+import (
+	"context"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"grete/internal/config"
+	"grete/protocol"
+)
+
+// served is the table, and rows finds its rows by key. They are set by init because ApiVersions, which is in the table,
+// shows it.
+var (
+	served []API
+	rows   = map[int16]*API{}
+)
+
+func init() {
+	served = table
+	for i := range served {
+		rows[served[i].Key] = &served[i]
+	}
+}
+
+// Versions is the table as the server checks requests against it and as ApiVersions announces it.
+func (b *Broker) Versions() []protocol.VersionRange {
+	out := make([]protocol.VersionRange, len(served))
+	for i, api := range served {
+		out[i] = protocol.VersionRange{Key: api.Key, Min: api.Min, Max: api.Max}
+	}
+	return out
+}
+
+// Serve hands a request to its row of the table; the server lets no key pass that has none.
+func (b *Broker) Serve(ctx context.Context, r *protocol.Request) {
+	rows[r.Key].Handle(b, ctx, r)
+}
+
+// change runs a request that changes cluster metadata, and waits: the connection's later requests are read only after,
+// so that they see the change, as with Kafka.
+func (b *Broker) change(ctx context.Context, r *protocol.Request, req kmsg.Request) (kmsg.Response, error) {
+	return b.Controller.Do(ctx, r.Conn.Principal(), req)
+}
+
+// config is the broker's configuration as it is now, with what was changed while it runs.
+func (b *Broker) config() config.Layers {
+	own, clusterDefault := b.dynamicConfigs()
+	return b.Static.WithDynamic(own, clusterDefault)
+}

@@ -1,0 +1,113 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// threadPools are properties whose value may at most double or halve at once (Kafka's DynamicThreadPool).
+var threadPools = []string{
+	"background.threads", "num.io.threads", "num.network.threads", "num.recovery.threads.per.data.dir", "num.replica.fetchers",
+}
+
+// ValidateDynamicBroker checks what would be all dynamic values of the broker (perBroker), or all cluster defaults, as
+// Kafka's DynamicBrokerConfig does; the layers are the current ones. Names that nobody knows are accepted: they may
+// belong to a plugin. The error's text is for the client.
+func (l Layers) ValidateDynamicBroker(values map[string]string, perBroker bool) error {
+	for _, check := range []struct {
+		refuses func(*Def, string) bool
+		message string
+	}{
+		{neverDynamic, "Cannot update these configs dynamically"},
+		{needsListener, "These security configs can be dynamically updated only per-listener using the listener prefix"},
+	} {
+		if err := refuseAll(values, check.refuses, check.message); err != nil {
+			return err
+		}
+	}
+	for _, name := range sortedKeys(values) {
+		if d := definitionOf(name); d != nil {
+			if err := d.Validate(values[name]); err != nil {
+				return err
+			}
+		}
+	}
+	if !perBroker {
+		const message = "Cannot update these configs at default cluster level, broker id must be specified"
+		if err := refuseAll(values, onlyPerBroker, message); err != nil {
+			return err
+		}
+	}
+	return l.validateDynamicRelations(values, perBroker)
+}
+
+func refuseAll(values map[string]string, refuses func(*Def, string) bool, message string) error {
+	var names []string
+	for _, name := range sortedKeys(values) {
+		if d := definitionOf(name); d != nil && refuses(d, name) {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s: [%s]", message, strings.Join(names, ", "))
+}
+
+// neverDynamic: also what Kafka changes while it runs and we do not, lest it be accepted and ignored.
+func neverDynamic(d *Def, name string) bool {
+	return d.Name == name && (d.Update == ReadOnly || name == "listeners" && d.Update == PerBroker)
+}
+
+func needsListener(_ *Def, name string) bool {
+	return strings.HasPrefix(name, "ssl.") && name != "ssl.client.auth"
+}
+
+func onlyPerBroker(d *Def, name string) bool {
+	return d.Update == PerBroker && (d.Name == name || strings.HasPrefix(name, "listener.name."))
+}
+
+func (l Layers) validateDynamicRelations(values map[string]string, perBroker bool) error {
+	next := l.WithDynamic(values, l.ClusterDefault)
+	if !perBroker {
+		next = l.WithDynamic(l.Broker, values)
+	}
+	if ms := next.Topic(nil).RetentionMs; ms != -1 && ms < 1 {
+		return errors.New("requirement failed: log.retention.ms must be unlimited (-1) or, greater than or equal to 1")
+	}
+	if next.Topic(nil).SegmentMs < 1 {
+		return errors.New("requirement failed: log.roll.ms must be greater than or equal to 1")
+	}
+	if next.Int("log.cleaner.dedupe.buffer.size")/next.Int("log.cleaner.threads") <= 1<<20 {
+		return errors.New("requirement failed: log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.")
+	}
+	for _, dir := range next.List("cordoned.log.dirs") {
+		if !slices.Contains(next.List("log.dirs"), dir) {
+			return fmt.Errorf("requirement failed: All entries in cordoned.log.dirs must be present in log.dirs or log.dir. Missing entries : %s", dir)
+		}
+	}
+	if _, err := next.ConnectionsPerIPOverrides(); err != nil {
+		return err
+	}
+	return l.validateThreads(next)
+}
+
+func (l Layers) validateThreads(next Layers) error {
+	for _, name := range threadPools {
+		current, wanted := l.Int(name), next.Int(name)
+		reason := ""
+		switch {
+		case wanted > current*2:
+			reason = fmt.Sprintf("value should not be greater than double the current value %d", current)
+		case wanted < current/2:
+			reason = fmt.Sprintf("value should be at least half the current value %d", current)
+		default:
+			continue
+		}
+		return fmt.Errorf("Invalid value org.apache.kafka.common.config.ConfigException: Dynamic thread count update validation "+
+			"failed for %s=%d, %s for configuration Invalid dynamic configuration", name, wanted, reason)
+	}
+	return nil
+}

@@ -1,0 +1,43 @@
+package config
+
+import "testing"
+
+// The answers are Kafka 4.4's, but for listeners, which we cannot change while running.
+func TestValidateDynamicBroker(t *testing.T) {
+	l := Layers{Static: map[string]string{"log.dirs": "/a"}}
+	for _, tt := range []struct {
+		name, value string
+		perBroker   bool
+		want        string
+	}{
+		{"foo", "1", true, ""},
+		{"log.retention.ms", "5", true, ""},
+		{"log.retention.ms", "5", false, ""},
+		{"log.retention.ms", "x", true, "Invalid value x for configuration log.retention.ms: Not a number of type LONG"},
+		{"log.retention.ms", "0", true, "requirement failed: log.retention.ms must be unlimited (-1) or, greater than or equal to 1"},
+		{"log.roll.ms", "0", true, "requirement failed: log.roll.ms must be greater than or equal to 1"},
+		{"log.retention.hours", "1", true, "Cannot update these configs dynamically: [log.retention.hours]"},
+		{"node.id", "3", true, "Cannot update these configs dynamically: [node.id]"},
+		{"listeners", "PLAINTEXT://:1", true, "Cannot update these configs dynamically: [listeners]"},
+		{"sasl.jaas.config", "x", false, "Cannot update these configs at default cluster level, broker id must be specified: [sasl.jaas.config]"},
+		{"listener.name.plaintext.ssl.keystore.location", "x", false,
+			"Cannot update these configs at default cluster level, broker id must be specified: [listener.name.plaintext.ssl.keystore.location]"},
+		{"listener.name.plaintext.max.connections", "5", false, ""},
+		{"ssl.keystore.location", "x", true,
+			"These security configs can be dynamically updated only per-listener using the listener prefix: [ssl.keystore.location]"},
+		{"num.io.threads", "17", true, "Invalid value org.apache.kafka.common.config.ConfigException: Dynamic thread count update " +
+			"validation failed for num.io.threads=17, value should not be greater than double the current value 8 for configuration Invalid dynamic configuration"},
+		{"num.io.threads", "3", true, "Invalid value org.apache.kafka.common.config.ConfigException: Dynamic thread count update " +
+			"validation failed for num.io.threads=3, value should be at least half the current value 8 for configuration Invalid dynamic configuration"},
+		{"log.cleaner.dedupe.buffer.size", "5", true, "requirement failed: log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread."},
+		{"cordoned.log.dirs", "/b", true, "requirement failed: All entries in cordoned.log.dirs must be present in log.dirs or log.dir. Missing entries : /b"},
+	} {
+		got := ""
+		if err := l.ValidateDynamicBroker(map[string]string{tt.name: tt.value}, tt.perBroker); err != nil {
+			got = err.Error()
+		}
+		if got != tt.want {
+			t.Errorf("%s=%s:\n got %s\nwant %s", tt.name, tt.value, got, tt.want)
+		}
+	}
+}
