@@ -15,6 +15,16 @@ type Error struct {
 	Records []RecordError
 	// cause is what a library reported, if one did.
 	cause error
+	// told: Kafka sends the message to the client.
+	told bool
+}
+
+// Answer is the ErrorMessage of a Produce response: Kafka tells a client the reason of few refusals, null of others.
+func (e *Error) Answer() *string {
+	if e.told || len(e.Records) > 0 {
+		return &e.Message
+	}
+	return nil
 }
 
 // RecordError is one refused record: its index in the batch and why.

@@ -40,17 +40,24 @@ func nextAnyMagic(raw []byte) (b Batch, rest []byte, err error) {
 	}
 	length := Batch(raw).int32(lengthAt)
 	if length < minLegacyLength {
-		return nil, raw, fmt.Errorf("%w: length %d", ErrCorrupt, length)
+		return nil, raw, impossible("Record size %d is less than the minimum record overhead (%d)", length, minLegacyLength)
 	}
 	if len(raw) <= magicAt {
 		return nil, raw, ErrShort
 	}
 	if magic := Batch(raw).Magic(); magic < 0 || magic > currentMagic {
-		return nil, raw, fmt.Errorf("%w: magic %d", ErrCorrupt, magic)
+		return nil, raw, impossible("Invalid magic found in record: %d", magic)
 	}
 	size := Overhead + int(length)
 	if len(raw) < size {
 		return nil, raw, ErrShort
 	}
 	return Batch(raw[:size:size]), raw[size:], nil
+}
+
+// impossible is ErrCorrupt in the words that Kafka sends to clients.
+func impossible(format string, args ...any) error {
+	e := corrupt(format, args...)
+	e.cause = ErrCorrupt
+	return e
 }

@@ -78,7 +78,7 @@ func onlyBatch(raw []byte, p *Policy) (Batch, error) {
 		return nil, invalid("no whole record batch for %s-%d", p.Topic, p.Partition)
 	}
 	if err != nil {
-		return nil, corrupt("%v", err)
+		return nil, err
 	}
 	if b.Magic() != currentMagic {
 		return nil, invalid("record batch of magic %d", b.Magic())
@@ -90,7 +90,7 @@ func onlyBatch(raw []byte, p *Policy) (Batch, error) {
 	case err == nil:
 		return nil, invalid("more than one record batch for %s-%d", p.Topic, p.Partition)
 	case err != ErrShort:
-		return nil, corrupt("after the record batch: %v", err)
+		return nil, err
 	}
 	return b, nil
 }
@@ -140,15 +140,17 @@ func (p *Policy) accept(b Batch, v *recordCheck) (Result, error) {
 	if p.Timestamp == LogAppendTime {
 		maxMs, logAppendMs = p.NowMs, p.NowMs
 	}
-	// Offsets out of step matter to Kafka only where something is compressed.
-	inStep := v.sequential || b.Codec() == None
-	if target.Codec == b.Codec() && inStep {
-		b.setTimestamps(p.Timestamp, maxMs)
-	} else {
+	switch {
+	case target.Codec != b.Codec():
 		var err error
 		if b, err = p.rebuild(b, target, maxMs); err != nil {
 			return Result{}, err
 		}
+	case b.Codec() != None && !v.sequential:
+		// Kafka sets out to rebuild such a batch and trips over the keys that it has not kept.
+		return Result{}, &Error{Code: kerr.UnknownServerError, Message: "record offsets of a compressed batch are not consecutive"}
+	default:
+		b.setTimestamps(p.Timestamp, maxMs)
 	}
 	return Result{Batch: b, MaxTimestampMs: maxMs, LogAppendTimeMs: logAppendMs, RecordCount: b.RecordCount()}, nil
 }

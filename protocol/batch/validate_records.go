@@ -27,7 +27,7 @@ func (c *recordCheck) check(index int32, v *recordView) bool {
 	switch {
 	case p.Compacted && v.key == nil:
 		c.refuse(kerr.InvalidRecord, index, fmt.Sprintf(
-			"Compacted topic cannot accept message without key in topic partition %s-%d.", p.Topic, p.Partition))
+			"Compacted topic cannot accept message without key in topic partition %s-%d", p.Topic, p.Partition))
 	case p.Timestamp == CreateTime && timestampMs != NoTimestamp:
 		if !p.timely(timestampMs) {
 			c.refuse(kerr.InvalidTimestamp, index, fmt.Sprintf(

@@ -1,0 +1,244 @@
+package batch
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+func caseTopic(c validationCase) (topic string, version int16) {
+	topic, version = c.topic, c.version
+	if topic == "" {
+		topic = "plain"
+	}
+	if version == 0 {
+		version = 9
+	}
+	return topic, version
+}
+
+func refusedIndexes(e *Error) []int32 {
+	var indexes []int32
+	for _, r := range e.Records {
+		indexes = append(indexes, r.Index)
+	}
+	return indexes
+}
+
+func TestValidateAnswers(t *testing.T) {
+	for _, c := range validationCases(t) {
+		t.Run(c.name, func(t *testing.T) {
+			topic, version := caseTopic(c)
+			_, err := CheckRequest(slices.Values([][]byte{c.raw}))
+			if (c.request == nil) != (err == nil) || (err != nil && !errors.Is(err, c.request)) {
+				t.Fatalf("CheckRequest: %v", err)
+			}
+			r, err := Validate(slices.Clone(c.raw), policyOf(topic, caseNow, version))
+			if c.code == nil {
+				if err != nil {
+					t.Fatal(err)
+				}
+				checkAccepted(t, c, r, policyOf(topic, caseNow, version))
+				return
+			}
+			var e *Error
+			if !errors.As(err, &e) || e.Code != c.code || !errors.Is(err, c.code) {
+				t.Fatalf("%v, want %s", err, c.code.Message)
+			}
+			if got := refusedIndexes(e); !slices.Equal(got, c.refused) {
+				t.Fatalf("refused records %v, want %v", got, c.refused)
+			}
+		})
+	}
+}
+
+// checkAccepted holds what every accepted batch must be: consistent, with the records that were sent.
+func checkAccepted(t *testing.T, c validationCase, r Result, p *Policy) {
+	t.Helper()
+	sent, _, err := Next(c.raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !r.Batch.ChecksumOK() || len(r.Batch) != r.Batch.SizeBytes() || r.RecordCount != sent.RecordCount() {
+		t.Fatalf("result is not a sound batch: %v", r.Batch[:HeaderSize])
+	}
+	if p.Timestamp != r.Batch.TimestampType() || r.MaxTimestampMs != r.Batch.MaxTimestamp() {
+		t.Fatalf("timestamps: type %v, max %d, result %d", r.Batch.TimestampType(), r.Batch.MaxTimestamp(), r.MaxTimestampMs)
+	}
+	wantAppendMs := int64(-1)
+	if p.Timestamp == LogAppendTime {
+		wantAppendMs = p.NowMs
+	}
+	if r.LogAppendTimeMs != wantAppendMs {
+		t.Fatalf("log append time %d, want %d", r.LogAppendTimeMs, wantAppendMs)
+	}
+	if p.Target.Codec != Producer && r.Batch.Codec() != p.Target.Codec {
+		t.Fatalf("codec %d, want %d", r.Batch.Codec(), p.Target.Codec)
+	}
+	want, got := collect(t, sent), collect(t, r.Batch)
+	for i := range want {
+		want[i].Offset, got[i].Offset = 0, 0
+		if p.Timestamp == LogAppendTime || sent.TimestampType() == LogAppendTime {
+			want[i].TimestampMs, got[i].TimestampMs = 0, 0
+		}
+	}
+	if !reflect.DeepEqual(want, got) {
+		t.Fatalf("records %v, want %v", got, want)
+	}
+}
+
+func TestCheckRequest(t *testing.T) {
+	good := build(t, clientOptions(None), recordsAt(caseNow)...)
+	o := clientOptions(None)
+	o.ProducerID, o.BaseSequence, o.Transactional = 1, 0, true
+	txn := build(t, o, recordsAt(caseNow)...)
+	wrongMagic := damaged(good, func(b Batch) { b[magicAt] = 3 })
+	short := damaged(good[:50], func(b Batch) { b.put32(lengthAt, 50-Overhead) })
+	for name, c := range map[string]struct {
+		partitions    [][]byte
+		transactional bool
+		want          error
+	}{
+		"good":                     {[][]byte{good, good}, false, nil},
+		"one transactional":        {[][]byte{good, txn, good}, true, nil},
+		"nothing":                  {[][]byte{nil}, false, nil},
+		"cut":                      {[][]byte{good[:70]}, false, nil},
+		"second batch corrupt":     {[][]byte{append(slices.Clone(good), make([]byte, 20)...)}, false, nil},
+		"second partition corrupt": {[][]byte{good, wrongMagic}, false, kerr.CorruptMessage},
+		"short":                    {[][]byte{short, good}, false, kerr.UnknownServerError},
+		"corrupt after short":      {[][]byte{short, wrongMagic}, false, kerr.CorruptMessage},
+	} {
+		transactional, err := CheckRequest(slices.Values(c.partitions))
+		if !errors.Is(err, c.want) || transactional != c.transactional {
+			t.Errorf("%s: %v, %v", name, transactional, err)
+		}
+	}
+}
+
+func TestValidateKeepsBytesInPlace(t *testing.T) {
+	for _, codec := range allCodecs {
+		raw := build(t, clientOptions(codec), recordsAt(caseNow, caseNow+1)...)
+		before := slices.Clone(raw)
+		r, err := Validate(raw, policyOf("plain", caseNow, 9))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if &r.Batch[0] != &raw[0] || !slices.Equal(raw, before) {
+			t.Errorf("%s: a batch that needed no change was changed or copied", codec.name())
+		}
+		r, err = Validate(raw, policyOf("appendtime", caseNow+50, 9))
+		if err != nil || &r.Batch[0] != &raw[0] {
+			t.Errorf("%s: LogAppendTime copied the batch: %v", codec.name(), err)
+		}
+	}
+}
+
+func TestValidateFromCoordinator(t *testing.T) {
+	p := policyOf("uncompressed", caseNow, 0)
+	p.Origin = FromCoordinator
+	o := clientOptions(None)
+	o.Control, o.Transactional, o.ProducerID, o.BaseOffset = true, true, 5, 40
+	control := build(t, o, Record{Offset: 40, TimestampMs: caseNow, Key: []byte{0, 0, 0, 1}, Value: make([]byte, 6)})
+	if _, err := Validate(control, p); err != nil {
+		t.Errorf("a coordinator's marker: %v", err)
+	}
+	p.Target = Compression{Codec: Zstd}
+	if r, err := Validate(control, p); err != nil || r.Batch.Codec() != None || !r.Batch.Control() {
+		t.Errorf("a marker is not compressed: %v", err)
+	}
+}
+
+func TestBombsAreBounded(t *testing.T) {
+	p := policyOf("small", caseNow, 9)
+	p.MaxMessageBytes = 100_000
+	body := append([]byte{0, 0, 0, 1}, appendVarint(nil, 20_000_000)...)
+	body = append(append(body, make([]byte, 20_000_000)...), 0)
+	for _, codec := range []Codec{Gzip, Lz4, Zstd} {
+		b := wrap(t, codec, 1, encode(body))
+		if len(b) > int(p.MaxMessageBytes) {
+			t.Fatalf("%s: the bomb has %d bytes", codec.name(), len(b))
+		}
+		if _, err := Validate(b, p); !errors.Is(err, kerr.MessageTooLarge) {
+			t.Errorf("%s: %v", codec.name(), err)
+		}
+	}
+	for name, payload := range map[string][]byte{
+		"snappy block that claims 2 GiB":  {0xff, 0xff, 0xff, 0xff, 0x07, 0},
+		"xerial block that claims 31 MiB": append(append([]byte(xerialMagic), 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 6), 0x80, 0x80, 0xc0, 0x0f, 0, 0),
+	} {
+		allocated := testing.Benchmark(func(b *testing.B) {
+			for b.Loop() {
+				if _, err := Validate(wrapCompressed(Snappy, 1, payload), p); err == nil {
+					b.Fatal("accepted")
+				}
+			}
+		}).AllocedBytesPerOp()
+		if allocated > 1<<20 {
+			t.Errorf("%s: %d bytes were allocated", name, allocated)
+		}
+	}
+}
+
+func TestRecordErrorsAreBounded(t *testing.T) {
+	n := maxRecordErrors + 100
+	payload := make([]byte, 0, 8*n)
+	for range n {
+		payload = append(payload, encode([]byte{0, 0, 0, 1, 1, 0})...)
+	}
+	_, err := Validate(wrap(t, None, int32(n), payload), policyOf("compacted", caseNow, 9))
+	var e *Error
+	if !errors.As(err, &e) || len(e.Records) != maxRecordErrors {
+		t.Fatalf("%d record errors, want %d", len(e.Records), maxRecordErrors)
+	}
+}
+
+func TestValidateDoesNotAllocatePerRecord(t *testing.T) {
+	for _, n := range []int{1, 1000} {
+		var records []Record
+		for i := range n {
+			records = append(records, Record{Offset: int64(i), TimestampMs: caseNow, Key: []byte("key"), Value: []byte("value"), Headers: []Header{{Key: "h"}}})
+		}
+		raw, p := build(t, clientOptions(None), records...), policyOf("plain", caseNow, 9)
+		if got := testing.AllocsPerRun(20, func() { _, _ = Validate(raw, p) }); got > 2 {
+			t.Errorf("%v allocations for %d records", got, n)
+		}
+	}
+}
+
+func benchmarkBatch(b *testing.B, sizeBytes, valueBytes int) Batch {
+	var records []Record
+	for size := HeaderSize; size+valueBytes < sizeBytes; size += valueBytes + 8 {
+		records = append(records, Record{Offset: int64(len(records)), TimestampMs: caseNow, Value: make([]byte, valueBytes)})
+	}
+	return build(b, clientOptions(None), records...)
+}
+
+func BenchmarkValidate(b *testing.B) {
+	for _, c := range []struct {
+		name             string
+		size, valueBytes int
+	}{{"64KiB of 1KiB", 64 << 10, 1 << 10}, {"64KiB of 100B", 64 << 10, 100}, {"1KiB of 100B", 1 << 10, 100}} {
+		raw := benchmarkBatch(b, c.size, c.valueBytes)
+		p := policyOf("plain", caseNow, 9)
+		b.Run(c.name, func(b *testing.B) {
+			b.SetBytes(int64(len(raw)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := Validate(raw, p); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run(c.name+" checksum alone", func(b *testing.B) {
+			b.SetBytes(int64(len(raw)))
+			for b.Loop() {
+				if !raw.ChecksumOK() {
+					b.Fatal("checksum")
+				}
+			}
+		})
+	}
+}
