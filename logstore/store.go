@@ -3,181 +3,428 @@
 // recovery. It knows nothing of what topics mean nor of the network.
 package logstore
 
-// Contract file: signatures that other rooms compile against. The owner fills in and splits.
-
 import (
 	"context"
+	"errors"
+	"fmt"
+	"path"
+	"sync"
 	"time"
 
-	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
 
 	"grete/internal/clock"
-	"grete/internal/vfs"
-	"grete/protocol/batch"
 )
 
-// ID names a log: its directory is Topic-Partition.
-type ID struct {
-	Topic     string
-	Partition int32
-}
-
-// Config is what a log needs of its topic's configuration (Kafka's LogConfig; 0 or negative as Kafka means them).
-type Config struct {
-	SegmentBytes, SegmentIndexBytes int32
-	SegmentMs, SegmentJitterMs      int64
-	IndexIntervalBytes              int32
-	RetentionMs, RetentionBytes     int64
-	FlushMessages, FlushMs          int64
-	FileDeleteDelayMs               int64
-	MaxMessageBytes                 int32
-	Delete, Compact                 bool // cleanup.policy
-	ProducerIDExpirationMs          int64
-}
-
-// Options open a Store.
-type Options struct {
-	FS                            vfs.FS
-	Clock                         clock.Clock
-	Log                           zerolog.Logger
-	Dirs                          []string // log.dirs
-	Defaults                      Config
-	ConfigOf                      func(ID) Config // configuration of a log found on disk at start; nil means Defaults
-	MaxOpenFiles                  int             // LRU bound over all logs
-	RecoveryThreads               int             // num.recovery.threads.per.data.dir
-	CheckInterval                 time.Duration   // log.retention.check.interval.ms
-	FlushOffsetCheckpointInterval time.Duration
-	OnDirOffline                  func(dir string, err error) // called once per directory
-}
-
 // Store is all logs of a broker.
-type Store struct{}
+type Store struct {
+	o     Options
+	files *fileCache
+	dirs  []*logDir
+
+	mu   sync.RWMutex
+	logs map[ID]*Log
+	// changing serialises Create and Delete.
+	changing sync.Mutex
+
+	background sync.WaitGroup
+	stop       chan struct{}
+	pending    pendingWork
+}
 
 // Open locks the directories, loads every log (recovering after an unclean stop) and starts retention and checkpoints.
-func Open(ctx context.Context, o Options) (*Store, error) { panic("unwritten") }
+func Open(ctx context.Context, o Options) (*Store, error) {
+	o = o.withDefaults()
+	s := &Store{o: o, files: newFileCache(o.FS, o.MaxOpenFiles), logs: map[ID]*Log{}, stop: make(chan struct{})}
+	if err := s.open(ctx); err != nil {
+		s.background.Wait()
+		return nil, errors.Join(err, s.unlock())
+	}
+	checks, checkpoints := o.Clock.NewTicker(o.CheckInterval), o.Clock.NewTicker(o.FlushOffsetCheckpointInterval)
+	s.background.Go(func() { s.housekeeping(checks, checkpoints) })
+	return s, nil
+}
+
+func (s *Store) open(ctx context.Context) error {
+	if len(s.o.Dirs) == 0 {
+		return errors.New("no log directory is configured")
+	}
+	for _, name := range s.o.Dirs {
+		d, err := s.openDir(path.Clean(name))
+		if err != nil {
+			return err
+		}
+		s.dirs = append(s.dirs, d)
+	}
+	group, loading := errgroup.WithContext(ctx)
+	for _, d := range s.dirs {
+		group.Go(func() error { return d.load(loading) })
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return s.anyOnline()
+}
+
+func (s *Store) anyOnline() error {
+	var all error
+	for _, d := range s.dirs {
+		err := d.offlineError()
+		if err == nil {
+			return nil
+		}
+		all = errors.Join(all, err)
+	}
+	return all
+}
+
+// load opens the directory's logs, several at a time. An IO error takes the directory offline; that a partition is
+// there twice, or ctx ends, fails the store.
+func (d *logDir) load(ctx context.Context) error {
+	if d.offlineError() != nil {
+		return nil
+	}
+	err := d.loadLogs(ctx)
+	if err == nil || errors.Is(err, ErrDuplicateLog) || ctx.Err() != nil {
+		return err
+	}
+	d.fail(err)
+	return nil
+}
+
+func (d *logDir) loadLogs(ctx context.Context) error {
+	clean, err := d.takeCleanMark()
+	if err != nil {
+		return err
+	}
+	recovery := d.readCheckpoint(recoveryPointFile)
+	starts := d.readCheckpoint(logStartFile)
+	watermarks := d.readCheckpoint(highWatermarkFile)
+	ids, err := d.partitionDirs()
+	if err != nil {
+		return err
+	}
+	group, loading := errgroup.WithContext(ctx)
+	group.SetLimit(d.store.o.RecoveryThreads)
+	for _, id := range ids {
+		if loading.Err() != nil {
+			break
+		}
+		group.Go(func() error {
+			l := d.store.newLog(id, d, d.store.o.ConfigOf(id))
+			err := l.load(loadState{clean: clean, recovery: recovery[id], start: starts[id], highWatermark: watermarks[id]})
+			if err != nil {
+				return l.fault("load", -1, err)
+			}
+			return d.store.add(l)
+		})
+	}
+	return errors.Join(group.Wait(), ctx.Err())
+}
+
+func (s *Store) newLog(id ID, d *logDir, c Config) *Log {
+	l := &Log{id: id, store: s, dir: d}
+	dir := path.Join(d.path, id.String())
+	l.path.Store(&dir)
+	l.topicID.Store(new([16]byte))
+	l.Configure(c)
+	l.firstUnstable.Store(noUnstable)
+	l.producers = newProducerState(s.o.FS, dir)
+	return l
+}
+
+func (s *Store) add(l *Log) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if other := s.logs[l.id]; other != nil {
+		return fmt.Errorf("%w: %s is in %s and in %s; remove one of them by hand", ErrDuplicateLog, l.id, other.dir.path, l.dir.path)
+	}
+	s.logs[l.id] = l
+	return nil
+}
 
 // Log returns the log of id, or nil.
-func (s *Store) Log(id ID) *Log { panic("unwritten") }
+func (s *Store) Log(id ID) *Log {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.logs[id]
+}
+
+// Logs returns all logs, in no order.
+func (s *Store) Logs() []*Log {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	logs := make([]*Log, 0, len(s.logs))
+	for _, l := range s.logs {
+		logs = append(logs, l)
+	}
+	return logs
+}
 
 // Create makes the log in the online directory with the fewest logs, or returns the one that exists.
 // topicID goes to partition.metadata; an existing log of another topic id is ErrTopicIDMismatch.
-func (s *Store) Create(id ID, topicID [16]byte, cfg Config) (*Log, error) { panic("unwritten") }
+func (s *Store) Create(id ID, topicID [16]byte, cfg Config) (*Log, error) {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	if l := s.Log(id); l != nil {
+		return l, l.adopt(topicID, cfg)
+	}
+	d := s.emptiest()
+	if d == nil {
+		return nil, &Error{Log: id, Op: "create", Offset: -1, Err: s.anyOnline()}
+	}
+	l := s.newLog(id, d, cfg)
+	if err := l.create(topicID); err != nil {
+		return nil, l.failed("create", -1, err)
+	}
+	return l, s.add(l)
+}
+
+// adopt checks the topic id of a log that exists; one without gets it.
+func (l *Log) adopt(topicID [16]byte, cfg Config) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.usable("open"); err != nil {
+		return err
+	}
+	has := l.TopicID()
+	if has == ([16]byte{}) && topicID != has {
+		if err := l.writePartitionMetadata(topicID); err != nil {
+			return l.failed("open", -1, err)
+		}
+		l.parentDirty, l.entriesDirty = true, true
+	} else if has != topicID {
+		return l.fault("open", -1, fmt.Errorf("%w: it has %s, not %s", ErrTopicIDMismatch, FormatUUID(has), FormatUUID(topicID)))
+	}
+	l.Configure(cfg)
+	return nil
+}
+
+// create makes the directory. Nothing is synced until the first flush: a partition that a crash removes before was
+// empty as far as anybody was told.
+func (l *Log) create(topicID [16]byte) error {
+	if err := l.dir.forgetOld(l.id); err != nil {
+		return err
+	}
+	if err := l.store.o.FS.MkdirAll(*l.path.Load(), 0o755); err != nil {
+		return err
+	}
+	if topicID != ([16]byte{}) {
+		if err := l.writePartitionMetadata(topicID); err != nil {
+			return err
+		}
+	}
+	l.parentDirty = true
+	return l.loadEmpty(loadState{})
+}
+
+// emptiest is the online directory with the fewest logs, nil when all are offline.
+func (s *Store) emptiest() *logDir {
+	counts := map[*logDir]int{}
+	for _, l := range s.Logs() {
+		counts[l.dir]++
+	}
+	var best *logDir
+	for _, d := range s.dirs {
+		if d.offlineError() == nil && (best == nil || counts[d] < counts[best]) {
+			best = d
+		}
+	}
+	return best
+}
 
 // Delete renames the directory aside at once and removes it after FileDeleteDelayMs.
-func (s *Store) Delete(id ID) error { panic("unwritten") }
-
-// Logs returns all logs, in no order.
-func (s *Store) Logs() []*Log { panic("unwritten") }
-
-// Close flushes, writes checkpoints and the clean-shutdown marks, and unlocks.
-func (s *Store) Close() error { panic("unwritten") }
-
-// DirInfo describes a log directory for DescribeLogDirs.
-type DirInfo struct {
-	Path                    string
-	DirectoryID             [16]byte // of meta.properties
-	TotalBytes, UsableBytes int64
-	Offline                 error // nil while it serves
-	Logs                    []*Log
+func (s *Store) Delete(id ID) error {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	l := s.Log(id)
+	if l == nil {
+		return nil
+	}
+	s.mu.Lock()
+	delete(s.logs, id)
+	s.mu.Unlock()
+	return l.delete()
 }
 
-func (s *Store) Dirs() []DirInfo { panic("unwritten") }
-
-// Log is one partition's log: one writer at a time, readers that never wait for it.
-type Log struct{}
-
-func (l *Log) ID() ID             { panic("unwritten") }
-func (l *Log) TopicID() [16]byte  { panic("unwritten") }
-func (l *Log) Dir() string        { panic("unwritten") } // the log directory (one of Dirs) that holds it
-func (l *Log) Configure(c Config) { panic("unwritten") }
-
-func (l *Log) StartOffset() int64 { panic("unwritten") }
-func (l *Log) EndOffset() int64   { panic("unwritten") } // log end offset: the next to be written
-func (l *Log) SizeBytes() int64   { panic("unwritten") }
-
-// DurableOffset is the end of what is fsynced (recovery point).
-func (l *Log) DurableOffset() int64 { panic("unwritten") }
-
-// HighWatermark and SetHighWatermark keep the offset that the checkpoint persists and retention respects;
-// who sets it decides what it means. LastStableOffset is the first unstable offset, or the high watermark.
-func (l *Log) HighWatermark() int64          { panic("unwritten") }
-func (l *Log) SetHighWatermark(offset int64) { panic("unwritten") }
-func (l *Log) LastStableOffset() int64       { panic("unwritten") }
-
-// AppendInfo says where a batch went. For a duplicate (same producer, epoch and sequences as one of the last
-// five) nothing was written and the offsets are the original's.
-type AppendInfo struct {
-	BaseOffset, LastOffset int64
-	LogStartOffset         int64
-	LogAppendTimeMs        int64 // -1 for CreateTime
-	Duplicate              bool
-	FlushDue               bool // flush.messages reached: the caller acknowledges only after Flush covers LastOffset
+func (l *Log) delete() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	l.deleted.Store(true)
+	l.stopFlushTimer()
+	if err := l.dir.offlineError(); err != nil {
+		return l.fault("delete", -1, err)
+	}
+	fsys := l.store.o.FS
+	old, aside := *l.path.Load(), l.asidePath()
+	if err := fsys.Rename(old, aside); err != nil {
+		return l.failed("delete", -1, err)
+	}
+	l.path.Store(&aside)
+	if err := fsys.SyncDir(l.dir.path); err != nil {
+		return l.failed("delete", -1, err)
+	}
+	l.store.later(l.config().FileDeleteDelayMs, func() {
+		l.forgetFiles()
+		if err := fsys.RemoveAll(aside); err != nil {
+			l.store.o.Log.Warn().Str("dir", aside).Err(err).Msg("removing a deleted log")
+		}
+	})
+	return nil
 }
 
-// Append writes one validated batch as leader of epoch: producer state check, offsets, one positional
-// write, sparse index, producer state. b is altered in place (base offset, epoch).
-func (l *Log) Append(b batch.Batch, epoch int32) (AppendInfo, error) { panic("unwritten") }
-
-// AppendAsFollower writes whole batches as they are; offsets must follow the log end.
-func (l *Log) AppendAsFollower(raw []byte) error { panic("unwritten") }
-
-// FlushAsync calls done (on another goroutine) once everything below offset is fsynced; concurrent calls share fsyncs
-// and appends go on meanwhile. An error has taken the directory offline.
-func (l *Log) FlushAsync(offset int64, done func(error)) { panic("unwritten") }
-
-// Span is what a read found: whole batches (but for a cut last one when maxBytes ended in it), pinned in
-// immutable segment views until Release.
-type Span struct {
-	Regions   []vfs.Region
-	SizeBytes int
-	// AbortedTxns up to the bound, when asked for.
-	AbortedTxns []AbortedTxn
+// asidePath is a name that no other deleted log has: the topic id, and the moment.
+func (l *Log) asidePath() string {
+	id := l.TopicID()
+	unique := fmt.Sprintf("%x%016x", id[:8], l.store.o.Clock.Now().UnixNano())
+	return path.Join(l.dir.path, deletedDirName(l.id, unique))
 }
 
-func (s *Span) Release() { panic("unwritten") }
-
-// ReadAll copies the span into a new slice.
-func (s *Span) ReadAll() ([]byte, error) { panic("unwritten") }
-
-// AbortedTxn is an entry of the transaction index.
-type AbortedTxn struct{ ProducerID, FirstOffset, LastOffset, LastStableOffset int64 }
-
-// ReadOptions bound a read.
-type ReadOptions struct {
-	MaxBytes    int
-	Bound       int64 // exclusive: high watermark, last stable offset or log end
-	MinOneBatch bool  // give the first batch whole even when it is larger than MaxBytes
-	Aborted     bool  // collect AbortedTxns
+func (l *Log) forgetFiles() {
+	for _, s := range l.segments() {
+		s.forget()
+	}
 }
 
-// Read returns the batches from the one that holds offset. ErrOffsetOutOfRange outside [start, end]. A read never
-// crosses a segment.
-func (l *Log) Read(offset int64, o ReadOptions) (*Span, error) { panic("unwritten") }
-
-// TimestampOffset is a record found by time.
-type TimestampOffset struct {
-	Offset, TimestampMs int64 // -1 when none
-	LeaderEpoch         int32 // -1 when unknown
+// Dirs describes the log directories, in the order configured.
+func (s *Store) Dirs() []DirInfo {
+	infos := make([]DirInfo, len(s.dirs))
+	for i, d := range s.dirs {
+		infos[i] = DirInfo{Path: d.path, DirectoryID: d.directoryID, Offline: d.offlineError(), Logs: d.logs()}
+		if infos[i].Offline != nil {
+			continue
+		}
+		total, usable, err := s.o.FS.Usage(d.path)
+		if err != nil {
+			s.o.Log.Warn().Str("dir", d.path).Err(err).Msg("asking for the volume's size")
+		}
+		infos[i].TotalBytes, infos[i].UsableBytes = total, usable
+	}
+	return infos
 }
 
-// OffsetForTimestamp finds the first record with timestamp >= targetMs.
-func (l *Log) OffsetForTimestamp(targetMs int64) (TimestampOffset, error) { panic("unwritten") }
+// housekeeping is the store's one goroutine: retention and checkpoints.
+func (s *Store) housekeeping(checks, checkpoints clock.Ticker) {
+	defer checks.Stop()
+	defer checkpoints.Stop()
+	for {
+		select {
+		case <-s.stop:
+			return
+		case <-checks.C():
+			s.clean()
+		case <-checkpoints.C():
+			s.checkpoint()
+		}
+	}
+}
 
-// MaxTimestampOffset finds the record with the largest timestamp (ListOffsets -3).
-func (l *Log) MaxTimestampOffset() (TimestampOffset, error) { panic("unwritten") }
+func (s *Store) checkpoint() {
+	for _, d := range s.dirs {
+		if d.offlineError() != nil {
+			continue
+		}
+		if err := d.writeCheckpoints(); err != nil {
+			s.o.Log.Error().Str("dir", d.path).Err(err).Msg("writing checkpoints")
+		}
+	}
+}
 
-// EpochEnd answers OffsetForLeaderEpoch: the largest known epoch <= epoch and its end offset (-1, -1 when unknown).
-func (l *Log) EpochEnd(epoch int32) (foundEpoch int32, endOffset int64) { panic("unwritten") }
-func (l *Log) LatestEpoch() int32                                       { panic("unwritten") }
+// clean applies retention to all logs, directory by directory: first the starts rise, then they are checkpointed,
+// then files go.
+func (s *Store) clean() {
+	nowMs := clock.Millis(s.o.Clock)
+	for _, d := range s.dirs {
+		if d.offlineError() == nil {
+			d.clean(nowMs)
+		}
+	}
+}
 
-// EpochAt is the leader epoch of the record at offset, -1 when unknown.
-func (l *Log) EpochAt(offset int64) int32 { panic("unwritten") }
+func (d *logDir) clean(nowMs int64) {
+	var shrink []*Log
+	for _, l := range d.logs() {
+		l.expireProducers(nowMs)
+		due, err := l.retain(nowMs)
+		d.warn(l, err)
+		if due {
+			shrink = append(shrink, l)
+		}
+	}
+	if len(shrink) == 0 {
+		return
+	}
+	if err := d.writeCheckpoint(logStartFile); err != nil {
+		d.store.o.Log.Error().Str("dir", d.path).Err(err).Msg("writing the log start checkpoint")
+		return
+	}
+	for _, l := range shrink {
+		d.warn(l, l.removeBelowStart())
+	}
+}
 
-// AssignEpoch records that epoch starts at the log end.
-func (l *Log) AssignEpoch(epoch int32) error { panic("unwritten") }
+func (d *logDir) warn(l *Log, err error) {
+	if err != nil && !errors.Is(err, ErrClosed) {
+		d.store.o.Log.Error().Str("log", l.id.String()).Err(err).Msg("retention")
+	}
+}
 
-// TruncateTo removes everything at and above offset.
-func (l *Log) TruncateTo(offset int64) error { panic("unwritten") }
+func (l *Log) expireProducers(nowMs int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.producers.expire(nowMs, l.config().ProducerIDExpirationMs)
+}
 
-// AdvanceStart raises the start offset (DeleteRecords, retention); segments wholly below it are deleted.
-func (l *Log) AdvanceStart(offset int64) error { panic("unwritten") }
+// pendingWork is removals that wait for file.delete.delay.ms. They are as many as the segments and logs deleted
+// within that time.
+type pendingWork struct {
+	mu     sync.Mutex
+	next   int
+	timers map[int]clock.Timer
+	closed bool
+}
+
+// later runs f after delayMs, or never when the store closes first: the next start finishes what f would do.
+func (s *Store) later(delayMs int64, f func()) {
+	p := &s.pending
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return
+	}
+	if p.timers == nil {
+		p.timers = map[int]clock.Timer{}
+	}
+	n := p.next
+	p.next++
+	s.background.Add(1)
+	p.timers[n] = s.o.Clock.AfterFunc(time.Duration(max(delayMs, 0))*time.Millisecond, func() {
+		defer s.background.Done()
+		if p.take(n) {
+			f()
+		}
+	})
+}
+
+func (p *pendingWork) take(n int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, ok := p.timers[n]
+	delete(p.timers, n)
+	return ok
+}
+
+// cancelPending stops the removals that have not begun.
+func (s *Store) cancelPending() {
+	p := &s.pending
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	for n, t := range p.timers {
+		if t.Stop() {
+			delete(p.timers, n)
+			s.background.Done()
+		}
+	}
+}

@@ -1,0 +1,226 @@
+package logstore
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"grete/internal/vfs"
+)
+
+const (
+	lockFile          = ".lock"
+	cleanShutdownFile = ".kafka_cleanshutdown"
+	// cleanShutdownText is Kafka's CleanShutdownFileHandler content without a broker epoch.
+	cleanShutdownText = `{"version":0,"brokerEpoch":-1}`
+)
+
+// logDir is one of log.dirs. It serves until the first failed write or fsync; after that nothing is written to it,
+// for nobody knows what it holds.
+type logDir struct {
+	store       *Store
+	path        string
+	directoryID [16]byte
+	lock        io.Closer
+	offline     atomic.Pointer[error]
+
+	checkpointMu sync.Mutex
+	checkpoints  map[string][]byte // what the files hold
+}
+
+// DirInfo describes a log directory for DescribeLogDirs.
+type DirInfo struct {
+	Path                    string
+	DirectoryID             [16]byte // of meta.properties
+	TotalBytes, UsableBytes int64
+	Offline                 error // nil while it serves
+	Logs                    []*Log
+}
+
+// openDir creates and locks the directory.
+func (s *Store) openDir(name string) (*logDir, error) {
+	d := &logDir{store: s, path: name, checkpoints: map[string][]byte{}}
+	lock, err := d.acquire()
+	if errors.Is(err, vfs.ErrLocked) {
+		return nil, fmt.Errorf("log directory %s is in use by another process: %w", name, err)
+	}
+	if err != nil {
+		d.fail(err)
+		return d, nil
+	}
+	d.lock = lock
+	meta, err := ReadMetaProperties(s.o.FS, name)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		d.fail(err)
+	}
+	d.directoryID = meta.DirectoryID
+	return d, nil
+}
+
+func (d *logDir) acquire() (io.Closer, error) {
+	if err := d.store.o.FS.MkdirAll(d.path, 0o755); err != nil {
+		return nil, err
+	}
+	return d.store.o.FS.Lock(path.Join(d.path, lockFile))
+}
+
+// fail takes the directory offline, once.
+func (d *logDir) fail(err error) {
+	if !d.offline.CompareAndSwap(nil, &err) {
+		return
+	}
+	d.store.o.Log.Error().Str("dir", d.path).Err(err).Msg("log directory is offline")
+	if d.store.o.OnDirOffline != nil {
+		d.store.background.Go(func() { d.store.o.OnDirOffline(d.path, err) })
+	}
+}
+
+// offlineError wraps ErrOffline and what took the directory offline; nil while it serves.
+func (d *logDir) offlineError() error {
+	if why := d.offline.Load(); why != nil {
+		return fmt.Errorf("%w: %s: %w", ErrOffline, d.path, *why)
+	}
+	return nil
+}
+
+// takeCleanMark tells whether the last stop was clean, and removes the mark: a crash from here on is one.
+func (d *logDir) takeCleanMark() (bool, error) {
+	name := path.Join(d.path, cleanShutdownFile)
+	clean, err := exists(d.store.o.FS, name)
+	if err != nil || !clean {
+		return false, err
+	}
+	if err := d.store.o.FS.Remove(name); err != nil {
+		return false, err
+	}
+	return true, d.store.o.FS.SyncDir(d.path)
+}
+
+func (d *logDir) putCleanMark() error {
+	return replaceFile(d.store.o.FS, path.Join(d.path, cleanShutdownFile), []byte(cleanShutdownText))
+}
+
+// readCheckpoint reads one of the offset checkpoints; a missing or garbled one says nothing (as in Kafka:
+// recovery from the start, start at the first segment).
+func (d *logDir) readCheckpoint(name string) map[ID]int64 {
+	data, err := readFile(d.store.o.FS, path.Join(d.path, name))
+	if err == nil {
+		var offsets map[ID]int64
+		if offsets, err = parseOffsets(data); err == nil {
+			d.checkpoints[name] = data
+			return offsets
+		}
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		d.store.o.Log.Warn().Str("dir", d.path).Str("file", name).Err(err).Msg("ignoring a checkpoint")
+	}
+	return nil
+}
+
+// writeCheckpoint gathers the offsets of the directory's logs and replaces the file when they changed.
+func (d *logDir) writeCheckpoint(name string) error {
+	d.checkpointMu.Lock()
+	defer d.checkpointMu.Unlock()
+	if err := d.offlineError(); err != nil {
+		return err
+	}
+	data := encodeOffsets(d.offsets(name))
+	if bytes.Equal(data, d.checkpoints[name]) {
+		return nil
+	}
+	if err := replaceFile(d.store.o.FS, path.Join(d.path, name), data); err != nil {
+		return err
+	}
+	d.checkpoints[name] = data
+	return nil
+}
+
+// forgetOld makes sure that no checkpoint says anything of a log of this name that was deleted.
+func (d *logDir) forgetOld(id ID) error {
+	line := fmt.Sprintf("\n%s %d ", id.Topic, id.Partition)
+	for _, name := range []string{recoveryPointFile, logStartFile, highWatermarkFile} {
+		d.checkpointMu.Lock()
+		stale := bytes.Contains(d.checkpoints[name], []byte(line))
+		d.checkpointMu.Unlock()
+		if !stale {
+			continue
+		}
+		if err := d.writeCheckpoint(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// offsets are those of the checkpoint name. A start that is the first segment's base needs no entry, as in Kafka.
+func (d *logDir) offsets(name string) map[ID]int64 {
+	offsets := map[ID]int64{}
+	for _, l := range d.logs() {
+		switch name {
+		case recoveryPointFile:
+			offsets[l.id] = l.recovery.Load()
+		case highWatermarkFile:
+			offsets[l.id] = l.highWatermark.Load()
+		case logStartFile:
+			if start := l.StartOffset(); start > l.segments()[0].base {
+				offsets[l.id] = start
+			}
+		}
+	}
+	return offsets
+}
+
+func (d *logDir) logs() []*Log {
+	var logs []*Log
+	for _, l := range d.store.Logs() {
+		if l.dir == d {
+			logs = append(logs, l)
+		}
+	}
+	return logs
+}
+
+// writeCheckpoints writes all of them; an error that does not heal takes the directory offline.
+func (d *logDir) writeCheckpoints() error {
+	for _, name := range []string{recoveryPointFile, logStartFile, highWatermarkFile} {
+		if err := d.writeCheckpoint(name); err != nil {
+			if !heals(err) {
+				d.fail(err)
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// partitionDirs lists the directories to load and removes those whose log was deleted. -future and -stray are left
+// alone, as is what is no partition's.
+func (d *logDir) partitionDirs() ([]ID, error) {
+	entries, err := d.store.o.FS.ReadDir(d.path)
+	if err != nil {
+		return nil, err
+	}
+	var ids []ID
+	for _, e := range entries {
+		name := e.Name()
+		switch id, ok := parseDirName(name); {
+		case !e.IsDir():
+		case strings.HasSuffix(name, deleteDirSuffix):
+			if err := d.store.o.FS.RemoveAll(path.Join(d.path, name)); err != nil {
+				return nil, err
+			}
+		case strings.HasSuffix(name, futureDirSuffix), strings.HasSuffix(name, strayDirSuffix):
+		case ok:
+			ids = append(ids, id)
+		default:
+			d.store.o.Log.Warn().Str("dir", d.path).Str("name", name).Msg("ignoring a directory that is no partition's")
+		}
+	}
+	return ids, nil
+}

@@ -1,0 +1,164 @@
+package logstore
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+
+	"grete/protocol/batch"
+)
+
+// loadState is what the log directory's checkpoints say of a log.
+type loadState struct {
+	clean                               bool
+	recovery, start, highWatermark      int64
+	hasRecovery, hasStart, hasWatermark bool
+}
+
+// load opens the log from its directory: after a clean stop by looking at the ends of files, else by walking the
+// segments from that of the recovery point on and cutting what is not whole.
+func (l *Log) load(state loadState) error {
+	files, err := l.tidy()
+	if err != nil {
+		return err
+	}
+	if err := l.readPartitionMetadata(); err != nil {
+		return err
+	}
+	segments := make([]*segment, 0, len(files.bases)+1)
+	for _, base := range files.bases {
+		segments = append(segments, l.newSegment(base, files.sizes[base]))
+	}
+	if len(segments) == 0 {
+		return l.loadEmpty(state)
+	}
+	l.setSegments(segments)
+	l.start.Store(max(state.start, segments[0].base))
+	l.recovery.Store(state.recovery)
+	epochsKnown := l.readEpochs()
+	end, err := l.findEnd(state)
+	if err != nil {
+		return err
+	}
+	if end < l.start.Load() {
+		l.store.o.Log.Error().Str("log", l.id.String()).Int64("end", end).Int64("start", l.start.Load()).
+			Msg("log ends below its start offset: its files were removed or lost; starting empty")
+		return l.discard()
+	}
+	if !epochsKnown {
+		if err := l.rebuildEpochs(end); err != nil {
+			return err
+		}
+	}
+	return l.finishLoad(state, end)
+}
+
+// loadEmpty gives a directory without segments its first one, where its start offset says.
+func (l *Log) loadEmpty(state loadState) error {
+	first := l.newSegment(state.start, 0)
+	if err := first.create(); err != nil {
+		return err
+	}
+	l.entriesDirty = true
+	l.setSegments([]*segment{first})
+	l.start.Store(state.start)
+	l.readEpochs()
+	return l.finishLoad(state, state.start)
+}
+
+// discard drops all segments of a log that lost its files and restarts it at its start offset.
+func (l *Log) discard() error {
+	start := l.start.Load()
+	l.firstUnstable.Store(noUnstable)
+	return l.restartAt(start)
+}
+
+// finishLoad publishes the state of a log whose segments are in order.
+func (l *Log) finishLoad(state loadState, end int64) error {
+	active := l.active()
+	l.tail.reset(active.base, end, active.size.Load())
+	durable := min(state.recovery, end)
+	if state.clean {
+		durable = end
+	}
+	l.durable.Store(durable)
+	l.recovery.Store(durable)
+	l.highWatermark.Store(max(min(state.highWatermark, end), l.start.Load()))
+	l.epochs.cutEnd(end)
+	l.epochs.cutStart(l.start.Load())
+	if err := l.checkTxnIndexes(); err != nil {
+		return err
+	}
+	return l.loadProducers(end)
+}
+
+func (l *Log) loadProducers(end int64) error {
+	if l.producers.end != end {
+		return l.rebuildProducers(end)
+	}
+	l.advanceUnstable()
+	return nil
+}
+
+// findEnd is the log end: of a cleanly closed log read from its last segment, else found by recovery.
+func (l *Log) findEnd(state loadState) (int64, error) {
+	if !state.clean {
+		return l.recover(state.recovery)
+	}
+	s := l.active()
+	size := s.size.Load()
+	if size == 0 {
+		return s.base, nil
+	}
+	pos, err := s.positionNear(s.base + maxRelativeOffset)
+	if err != nil {
+		return 0, err
+	}
+	o, err := s.openData()
+	if err != nil {
+		return 0, err
+	}
+	defer o.release()
+	end, err := walkEnd(o, pos, size, s.base)
+	if errors.Is(err, ErrCorrupt) {
+		// Something wrote to the log after its clean stop, or cut it: trust nothing above the recovery point.
+		l.store.o.Log.Error().Str("log", l.id.String()).Err(err).Msg("cleanly closed log is damaged: recovering it")
+		return l.recover(min(state.recovery, s.base))
+	}
+	return end, err
+}
+
+// walkEnd is the offset after the last batch; ErrCorrupt when something else than batches follows pos.
+func walkEnd(r io.ReaderAt, pos, size, base int64) (int64, error) {
+	end := base
+	err := walkHeaders(r, pos, size, func(_ int64, h batch.Batch) bool {
+		end = h.LastOffset() + 1
+		return true
+	})
+	return end, err
+}
+
+// readEpochs loads the epoch checkpoint; false when it is missing or garbled.
+func (l *Log) readEpochs() bool {
+	data, err := readFile(l.store.o.FS, l.file(leaderEpochFile))
+	if err == nil {
+		var epochs []epochEntry
+		if epochs, err = parseEpochs(data); err == nil {
+			l.epochs.set(epochs, false)
+			return true
+		}
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		l.store.o.Log.Warn().Str("log", l.id.String()).Err(err).Msg("rebuilding the leader epoch checkpoint")
+	}
+	return false
+}
+
+// rebuildEpochs finds the epochs in the batches.
+func (l *Log) rebuildEpochs(end int64) error {
+	return l.replay(l.start.Load(), end, func(_ *segment, b batch.Batch) {
+		if epoch := b.PartitionLeaderEpoch(); epoch > l.epochs.latest() {
+			l.epochs.assign(epoch, max(b.BaseOffset(), l.start.Load()))
+		}
+	})
+}

@@ -1,0 +1,141 @@
+package logstore
+
+import (
+	"fmt"
+	"math"
+	"path"
+	"sync"
+	"sync/atomic"
+
+	"grete/internal/clock"
+)
+
+// Log is one partition's log: one writer at a time, readers that never wait for it.
+//
+// mu orders writers: appends, roll, truncation, removal of segments. Readers take view and tail, which are
+// published whole. Locks are taken in the order Log.mu, segment.indexMu, fileCache.mu.
+type Log struct {
+	id      ID
+	topicID atomic.Pointer[[16]byte]
+	store   *Store
+	dir     *logDir
+	path    atomic.Pointer[string]
+	cfg     atomic.Pointer[Config]
+
+	view atomic.Pointer[view]
+	tail tail
+
+	start         atomic.Int64
+	highWatermark atomic.Int64
+	// durable is the end of the fsynced data; recovery the offset from which an unclean start must read again:
+	// it waits also for index files.
+	durable, recovery atomic.Int64
+	// firstUnstable is the first offset of a transaction that is open or decided above the high watermark,
+	// math.MaxInt64 when there is none.
+	firstUnstable atomic.Int64
+
+	epochs epochCache
+
+	mu        sync.Mutex
+	writer    *writer // nil until the first append to the active segment
+	producers producerState
+	flushes   flushState
+	// entriesDirty: files were created that the partition's directory may not name after a crash; parentDirty:
+	// the same of that directory in the log directory. fsynced data is worth nothing before both are synced.
+	entriesDirty, parentDirty bool
+	// truncations counts what makes a running fsync say nothing about the offsets it was started for.
+	truncations uint64
+	deleted     atomic.Bool // its directory is aside, or about to be
+	closed      bool
+}
+
+// view is the immutable list of a log's segments by base offset; there is always one.
+type view struct{ segments []*segment }
+
+const noUnstable = math.MaxInt64
+
+func (l *Log) ID() ID { return l.id }
+
+// TopicID is that of partition.metadata, zero when the directory has none.
+func (l *Log) TopicID() [16]byte { return *l.topicID.Load() }
+
+// Dir is the log directory (one of Dirs) that holds it.
+func (l *Log) Dir() string { return l.dir.path }
+
+// Configure applies c from now on.
+func (l *Log) Configure(c Config) { l.cfg.Store(c.withDefaults()) }
+
+func (l *Log) config() *Config { return l.cfg.Load() }
+
+func (l *Log) StartOffset() int64 { return l.start.Load() }
+
+// EndOffset is the log end offset: the next to be written.
+func (l *Log) EndOffset() int64 { return l.tail.end.Load() }
+
+// SizeBytes is the size of the segments' .log files.
+func (l *Log) SizeBytes() int64 {
+	var size int64
+	for _, s := range l.view.Load().segments {
+		size += s.size.Load()
+	}
+	return size
+}
+
+// DurableOffset is the end of what is fsynced.
+func (l *Log) DurableOffset() int64 { return l.durable.Load() }
+
+// HighWatermark and SetHighWatermark keep the offset that the checkpoint persists and retention respects;
+// who sets it decides what it means.
+func (l *Log) HighWatermark() int64 { return l.highWatermark.Load() }
+
+// SetHighWatermark stores offset, held within [start, end].
+func (l *Log) SetHighWatermark(offset int64) {
+	offset = max(min(offset, l.EndOffset()), l.StartOffset())
+	l.highWatermark.Store(offset)
+	if l.firstUnstable.Load() < offset {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.advanceUnstable()
+	}
+}
+
+// LastStableOffset is the first unstable offset, or the high watermark.
+func (l *Log) LastStableOffset() int64 {
+	return max(min(l.firstUnstable.Load(), l.highWatermark.Load()), l.StartOffset())
+}
+
+// file is the path of a file of the partition's directory.
+func (l *Log) file(name string) string { return path.Join(*l.path.Load(), name) }
+
+func (l *Log) segments() []*segment { return l.view.Load().segments }
+
+func (l *Log) active() *segment {
+	s := l.segments()
+	return s[len(s)-1]
+}
+
+func (l *Log) setSegments(s []*segment) { l.view.Store(&view{s}) }
+
+func (l *Log) nowMs() int64 { return clock.Millis(l.store.o.Clock) }
+
+// usable refuses work on a log that is closed or whose directory is offline. Callers hold mu, or accept that the
+// answer ages.
+func (l *Log) usable(op string) error {
+	if err := l.dir.offlineError(); err != nil {
+		return l.fault(op, -1, err)
+	}
+	if l.closed {
+		return l.fault(op, -1, ErrClosed)
+	}
+	return nil
+}
+
+// failed answers an operation whose IO error leaves the files unknown: the directory goes offline, unless the
+// error is one that time heals and that changed nothing.
+func (l *Log) failed(op string, offset int64, err error) error {
+	if !heals(err) {
+		l.dir.fail(err)
+		err = fmt.Errorf("%w: %w", ErrOffline, err)
+	}
+	return l.fault(op, offset, err)
+}

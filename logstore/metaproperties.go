@@ -1,0 +1,216 @@
+package logstore
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+
+	"grete/internal/vfs"
+)
+
+// metaPropertiesFile names a log directory's identity, partitionMetadataFile a partition's topic.
+const (
+	metaPropertiesFile    = "meta.properties"
+	partitionMetadataFile = "partition.metadata"
+	metaVersion           = 1
+)
+
+// ErrMetaProperties: the directories belong to different clusters or nodes, or to others than configured.
+var ErrMetaProperties = errors.New("meta.properties mismatch")
+
+// MetaProperties is meta.properties, version 1 (Kafka's MetaProperties). Ids are in Kafka's base64.
+type MetaProperties struct {
+	ClusterID   string
+	NodeID      int32
+	DirectoryID [16]byte
+}
+
+// FormatUUID writes an id as Kafka's Uuid.toString: URL-safe base64 without padding.
+func FormatUUID(id [16]byte) string { return base64.RawURLEncoding.EncodeToString(id[:]) }
+
+// ParseUUID is the inverse of FormatUUID.
+func ParseUUID(s string) (id [16]byte, err error) {
+	raw, err := base64.RawURLEncoding.DecodeString(s)
+	if err != nil || len(raw) != len(id) {
+		return id, fmt.Errorf("%w: %q is no id", ErrCorrupt, s)
+	}
+	return [16]byte(raw), nil
+}
+
+// NewUUID draws a random version 4 id that, as Kafka's, does not begin with a dash.
+func NewUUID(random io.Reader) (id [16]byte, err error) {
+	for {
+		if _, err := io.ReadFull(random, id[:]); err != nil {
+			return id, err
+		}
+		id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80
+		if FormatUUID(id)[0] != '-' {
+			return id, nil
+		}
+	}
+}
+
+// PrepareDirs reads the meta.properties of every directory, refuses directories that contradict each other or want
+// (an empty want.ClusterID takes what is found, or is drawn), and writes the file where there is none. It returns
+// the cluster id. Directories that cannot be read are left to Open, which serves the others.
+func PrepareDirs(fsys vfs.FS, dirs []string, want MetaProperties, random io.Reader) (clusterID string, err error) {
+	found := map[string]MetaProperties{}
+	for _, dir := range dirs {
+		m, err := ReadMetaProperties(fsys, dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if errors.Is(err, ErrCorrupt) {
+			return "", fmt.Errorf("%s: %w; mend or remove the file", path.Join(dir, metaPropertiesFile), err)
+		}
+		if err != nil {
+			continue
+		}
+		if want.ClusterID == "" {
+			want.ClusterID = m.ClusterID
+		}
+		if err := m.mustMatch(want, dir); err != nil {
+			return "", err
+		}
+		found[dir] = m
+	}
+	if want.ClusterID == "" {
+		id, err := NewUUID(random)
+		if err != nil {
+			return "", err
+		}
+		want.ClusterID = FormatUUID(id)
+	}
+	return want.ClusterID, writeMissingMeta(fsys, dirs, found, want, random)
+}
+
+func (m MetaProperties) mustMatch(want MetaProperties, dir string) error {
+	if m.NodeID != want.NodeID {
+		return fmt.Errorf("%w: %s belongs to node.id %d, this node is %d", ErrMetaProperties, dir, m.NodeID, want.NodeID)
+	}
+	if m.ClusterID != want.ClusterID {
+		return fmt.Errorf("%w: %s belongs to cluster %s, expected %s", ErrMetaProperties, dir, m.ClusterID, want.ClusterID)
+	}
+	return nil
+}
+
+// writeMissingMeta gives a file to the directories without one, and a directory id to those whose file has none.
+func writeMissingMeta(fsys vfs.FS, dirs []string, found map[string]MetaProperties, want MetaProperties, random io.Reader) error {
+	written, failed := len(found), error(nil)
+	for _, dir := range dirs {
+		if found[dir].DirectoryID != [16]byte{} {
+			continue
+		}
+		id, err := NewUUID(random)
+		if err != nil {
+			return err
+		}
+		want.DirectoryID = id
+		if err := writeMetaProperties(fsys, dir, want); err != nil {
+			failed = errors.Join(failed, err)
+			continue
+		}
+		written++
+	}
+	if written == 0 {
+		return fmt.Errorf("no usable log directory: %w", failed)
+	}
+	return nil
+}
+
+func writeMetaProperties(fsys vfs.FS, dir string, m MetaProperties) error {
+	if err := fsys.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	text := fmt.Sprintf("#\ncluster.id=%s\ndirectory.id=%s\nnode.id=%d\nversion=%d\n",
+		m.ClusterID, FormatUUID(m.DirectoryID), m.NodeID, metaVersion)
+	return replaceFile(fsys, path.Join(dir, metaPropertiesFile), []byte(text))
+}
+
+// ReadMetaProperties reads a directory's file; fs.ErrNotExist when there is none, ErrCorrupt when it makes no sense.
+func ReadMetaProperties(fsys vfs.FS, dir string) (MetaProperties, error) {
+	data, err := readFile(fsys, path.Join(dir, metaPropertiesFile))
+	if err != nil {
+		return MetaProperties{}, err
+	}
+	return parseMetaProperties(data)
+}
+
+func parseMetaProperties(data []byte) (m MetaProperties, err error) {
+	props := parseProperties(data)
+	switch props["version"] {
+	case "1":
+	case "0":
+		props["node.id"] = props["broker.id"]
+	default:
+		return m, fmt.Errorf("%w: version %q", ErrCorrupt, props["version"])
+	}
+	node, err := strconv.ParseInt(props["node.id"], 10, 32)
+	if err != nil || node < 0 {
+		return m, fmt.Errorf("%w: node.id %q", ErrCorrupt, props["node.id"])
+	}
+	m.NodeID, m.ClusterID = int32(node), props["cluster.id"]
+	if m.ClusterID == "" {
+		return m, fmt.Errorf("%w: no cluster.id", ErrCorrupt)
+	}
+	if id := props["directory.id"]; id != "" {
+		m.DirectoryID, err = ParseUUID(id)
+	}
+	return m, err
+}
+
+// parseProperties reads the key=value lines that Kafka writes; values have no escapes but those of Properties.store.
+func parseProperties(data []byte) map[string]string {
+	props := map[string]string{}
+	for lines := bufio.NewScanner(bytes.NewReader(data)); lines.Scan(); {
+		line := strings.TrimSpace(lines.Text())
+		if key, value, ok := strings.Cut(line, "="); ok && !strings.HasPrefix(line, "#") {
+			props[strings.TrimSpace(key)] = strings.ReplaceAll(strings.TrimSpace(value), `\`, "")
+		}
+	}
+	return props
+}
+
+// readPartitionMetadata takes the topic id; a missing file leaves it zero.
+func (l *Log) readPartitionMetadata() error {
+	data, err := readFile(l.store.o.FS, l.file(partitionMetadataFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	id, err := parsePartitionMetadata(data)
+	if err != nil { // a crash can leave it empty: it is synced with the first flush only
+		l.store.o.Log.Warn().Str("log", l.id.String()).Err(err).Msg("ignoring partition.metadata")
+		return nil
+	}
+	l.topicID.Store(&id)
+	return nil
+}
+
+// parsePartitionMetadata reads "version: 0" and "topic_id: …" (Kafka's PartitionMetadataFile).
+func parsePartitionMetadata(data []byte) (id [16]byte, err error) {
+	version, topic, _ := strings.Cut(strings.TrimSpace(string(data)), "\n")
+	if strings.TrimSpace(version) != "version: 0" || !strings.HasPrefix(topic, "topic_id: ") {
+		return id, fmt.Errorf("%w: partition.metadata %q", ErrCorrupt, data)
+	}
+	return ParseUUID(strings.TrimSpace(strings.TrimPrefix(topic, "topic_id: ")))
+}
+
+// writePartitionMetadata is not synced: the first flush of the log does it.
+func (l *Log) writePartitionMetadata(topicID [16]byte) error {
+	text := fmt.Sprintf("version: 0\ntopic_id: %s", FormatUUID(topicID))
+	if err := writeFile(l.store.o.FS, l.file(partitionMetadataFile), []byte(text), false); err != nil {
+		return err
+	}
+	l.topicID.Store(&topicID)
+	return nil
+}

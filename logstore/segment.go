@@ -1,0 +1,229 @@
+package logstore
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"sync"
+	"sync/atomic"
+
+	"grete/protocol/batch"
+)
+
+// segment is one .log file with its indexes. The last segment of a view is active: it alone grows.
+type segment struct {
+	log     *Log
+	base    int64
+	size    atomic.Int64 // bytes of whole batches; the file has no others but while an append runs
+	deleted atomic.Bool  // its files carry .deleted, or are about to
+
+	data    lazyFile
+	offsets indexFile
+	times   indexFile
+	txns    *txnIndex
+	// txnsChecked: a missing .txnindex is known to be rightly missing.
+	txnsChecked atomic.Bool
+
+	// indexed: both index files have been loaded and looked sane, or were rebuilt. indexMu: one does it.
+	indexed atomic.Bool
+	rebuilt atomic.Bool
+	indexMu sync.Mutex
+	// indexDirty: the index files hold more than was synced. Log.mu.
+	indexDirty bool
+
+	largestMu    sync.Mutex
+	largest      timestampAt
+	largestKnown bool
+}
+
+func (l *Log) newSegment(base, sizeBytes int64) *segment {
+	s := &segment{log: l, base: base}
+	s.size.Store(sizeBytes)
+	s.offsets = indexFile{segment: s, suffix: indexSuffix, entryBytes: offsetEntryBytes}
+	s.times = indexFile{segment: s, suffix: timeIndexSuffix, entryBytes: timeEntryBytes}
+	s.txns = newTxnIndex(l.store.files, base, func() string { return s.path(txnIndexSuffix) })
+	return s
+}
+
+func (s *segment) path(suffix string) string { return s.log.file(fileName(s.base, suffix)) }
+
+// open also finds the file of a segment that is being deleted: readers that took an older view may finish.
+func (s *segment) open(f *lazyFile, suffix string) (*openFile, error) {
+	o, err := s.log.store.files.acquire(f, func() string { return s.path(suffix) })
+	if errors.Is(err, fs.ErrNotExist) && s.deleted.Load() {
+		return s.log.store.files.acquire(f, func() string { return s.path(suffix) + deletedSuffix })
+	}
+	return o, err
+}
+
+func (s *segment) openData() (*openFile, error) { return s.open(&s.data, logSuffix) }
+
+// forget closes the segment's files once nobody reads them.
+func (s *segment) forget() {
+	for _, f := range []*lazyFile{&s.data, &s.offsets.file, &s.times.file} {
+		s.log.store.files.forget(f)
+	}
+	s.txns.forget()
+}
+
+// create makes the files of a new, empty segment.
+func (s *segment) create() error {
+	fsys := s.log.store.o.FS
+	data, err := fsys.OpenFile(s.path(logSuffix), os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		return err
+	}
+	for _, suffix := range []string{indexSuffix, timeIndexSuffix} {
+		if err := writeFile(fsys, s.path(suffix), nil, false); err != nil {
+			return errors.Join(err, data.Close())
+		}
+	}
+	s.log.store.files.install(&s.data, data).release()
+	s.indexed.Store(true)
+	s.setLargest(timestampAt{-1, s.base})
+	return nil
+}
+
+func (s *segment) setLargest(t timestampAt) {
+	s.largestMu.Lock()
+	defer s.largestMu.Unlock()
+	s.largest, s.largestKnown = t, true
+}
+
+// largestTimestamp is the largest timestamp in the segment, -1 without one.
+func (s *segment) largestTimestamp() (timestampAt, error) {
+	s.largestMu.Lock()
+	t, known := s.largest, s.largestKnown
+	s.largestMu.Unlock()
+	if known {
+		return t, nil
+	}
+	if err := s.ensureIndexes(); err != nil {
+		return t, err
+	}
+	return s.loadLargest()
+}
+
+// loadLargest takes it from the last time entry, which every closed or reopened segment has.
+func (s *segment) loadLargest() (timestampAt, error) {
+	var entry [maxEntryBytes]byte
+	some, err := s.times.last(&entry)
+	if err != nil {
+		return timestampAt{}, err
+	}
+	t := timestampAt{-1, s.base}
+	if some {
+		e := parseTimeEntry(entry[:])
+		t = timestampAt{e.timestampMs, s.base + int64(e.relative)}
+	}
+	s.largestMu.Lock()
+	defer s.largestMu.Unlock()
+	if !s.largestKnown {
+		s.largest, s.largestKnown = t, true
+	}
+	return s.largest, nil
+}
+
+// found is a batch in a segment.
+type found struct {
+	pos, size            int64
+	baseOffset           int64
+	lastOffset           int64
+	maxTimestampMs       int64
+	partitionLeaderEpoch int32
+}
+
+func foundBatch(pos int64, h batch.Batch) found {
+	size, _ := batchSize(h)
+	return found{pos, size, h.BaseOffset(), h.LastOffset(), h.MaxTimestamp(), h.PartitionLeaderEpoch()}
+}
+
+// suspiciousScanIntervals: a search that must scan more index intervals than this has been led astray by a
+// damaged index (a lookup scans one, more only where index.interval.bytes was lowered since).
+const (
+	suspiciousScanIntervals = 16
+	suspiciousScanMinBytes  = 64 << 10
+)
+
+var errIndexSuspicious = errors.New("index does not match the log")
+
+// locate finds the first batch whose last offset is at or above offset; io.EOF when there is none. An index
+// that contradicts the log is rebuilt on the way.
+func (s *segment) locate(offset int64) (found, error) {
+	f, err := s.locateByIndex(offset)
+	if !errors.Is(err, errIndexSuspicious) {
+		return f, err
+	}
+	if err := s.log.repairIndexes(s); err != nil {
+		return found{}, err
+	}
+	f, err = s.locateByIndex(offset)
+	if errors.Is(err, errIndexSuspicious) {
+		err = ErrCorrupt
+	}
+	return f, err
+}
+
+func (s *segment) locateByIndex(offset int64) (found, error) {
+	size := s.size.Load()
+	entry, some, err := s.floorEntry(offset)
+	if err != nil {
+		return found{}, err
+	}
+	o, err := s.openData()
+	if err != nil {
+		return found{}, err
+	}
+	defer o.release()
+	scan := newHeaderScanner(o, size)
+	defer scan.close()
+	pos := int64(entry.pos)
+	if some {
+		h, err := scan.header(pos)
+		if errors.Is(err, ErrCorrupt) || errors.Is(err, io.EOF) || err == nil && h.LastOffset() != s.base+int64(entry.relative) {
+			return found{}, errIndexSuspicious
+		}
+	}
+	return s.scanTo(scan, pos, offset)
+}
+
+func (s *segment) scanTo(scan *headerScanner, from, offset int64) (found, error) {
+	allowed := max(suspiciousScanMinBytes, suspiciousScanIntervals*int64(s.log.config().IndexIntervalBytes))
+	for pos, previous := from, from; ; {
+		h, err := scan.header(pos)
+		if err != nil {
+			return found{}, err
+		}
+		f := foundBatch(pos, h)
+		if f.lastOffset >= offset {
+			return f, nil
+		}
+		if previous-from > allowed && !s.rebuilt.Load() {
+			return found{}, errIndexSuspicious
+		}
+		previous, pos = pos, pos+f.size
+	}
+}
+
+// floorEntry is the last offset entry at or below offset.
+func (s *segment) floorEntry(offset int64) (offsetEntry, bool, error) {
+	if err := s.ensureIndexes(); err != nil {
+		return offsetEntry{}, false, err
+	}
+	relative := int32(min(max(offset-s.base, -1), math.MaxInt32))
+	var entry [maxEntryBytes]byte
+	i, err := s.offsets.search(func(e []byte) bool { return parseOffsetEntry(e).relative <= relative }, &entry)
+	if errors.Is(err, ErrCorrupt) || errors.Is(err, fs.ErrNotExist) {
+		err = errIndexSuspicious
+	}
+	if err != nil || i < 0 {
+		return offsetEntry{}, false, err
+	}
+	e := parseOffsetEntry(entry[:])
+	if e.pos < 0 || int64(e.pos) >= s.size.Load() {
+		return e, false, errIndexSuspicious
+	}
+	return e, true, nil
+}

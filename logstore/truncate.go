@@ -1,0 +1,155 @@
+package logstore
+
+import (
+	"errors"
+	"io"
+	"slices"
+)
+
+// TruncateTo removes everything at and above offset; of a batch that offset lies in, nothing stays.
+//
+// The checkpointed recovery point is lowered first: a crash in the middle leaves a log that the next start reads
+// from there. Segments go from the last to the first, so that what is left is a prefix.
+func (l *Log) TruncateTo(offset int64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.usable("truncate"); err != nil {
+		return err
+	}
+	if offset < 0 {
+		return l.fault("truncate", offset, ErrOffsetOutOfRange)
+	}
+	if offset >= l.EndOffset() {
+		l.epochs.cutEnd(l.EndOffset()) // an epoch that began here and wrote nothing
+		return nil
+	}
+	if err := l.lowerRecoveryPoint(offset); err != nil {
+		return l.failed("truncate", offset, err)
+	}
+	do := l.truncateInside
+	if offset < l.segments()[0].base {
+		do = l.restartAt
+	}
+	if err := do(offset); err != nil {
+		return l.failed("truncate", offset, err)
+	}
+	return nil
+}
+
+// RestartAt drops all records and makes offset the start and the end (Kafka's truncateFullyAndStartAt).
+func (l *Log) RestartAt(offset int64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.usable("restart"); err != nil {
+		return err
+	}
+	if err := l.lowerRecoveryPoint(min(offset, l.StartOffset())); err != nil {
+		return l.failed("restart", offset, err)
+	}
+	if err := l.restartAt(offset); err != nil {
+		return l.failed("restart", offset, err)
+	}
+	return nil
+}
+
+// lowerRecoveryPoint makes the durable end at most offset, in the checkpoint too, and running fsyncs void.
+func (l *Log) lowerRecoveryPoint(offset int64) error {
+	l.truncations++
+	lowered := l.recovery.Load() > offset
+	l.durable.Store(min(l.durable.Load(), offset))
+	l.recovery.Store(min(l.recovery.Load(), offset))
+	if !lowered {
+		return nil
+	}
+	return l.dir.writeCheckpoint(recoveryPointFile)
+}
+
+func (l *Log) truncateInside(offset int64) error {
+	segments := l.segments()
+	keep := len(segments)
+	for keep > 1 && segments[keep-1].base >= offset {
+		keep--
+	}
+	if err := l.removeSegments(lastFirst(segments[keep:])); err != nil {
+		return err
+	}
+	last := segments[keep-1]
+	end, err := l.cutSegment(last, offset)
+	if err != nil {
+		return err
+	}
+	l.setSegments(segments[:keep:keep])
+	l.afterTruncation(last, end)
+	return l.rebuildProducers(end)
+}
+
+func lastFirst(segments []*segment) []*segment {
+	reversed := slices.Clone(segments)
+	slices.Reverse(reversed)
+	return reversed
+}
+
+// cutSegment removes the batches that reach offset and returns where the log ends now.
+func (l *Log) cutSegment(s *segment, offset int64) (int64, error) {
+	l.writer = nil
+	f, err := s.locate(offset)
+	if errors.Is(err, io.EOF) {
+		return offset, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	if err := l.cutData(s, f.pos); err != nil {
+		return 0, err
+	}
+	s.indexMu.Lock()
+	defer s.indexMu.Unlock()
+	if err := s.rebuildIndexes(); err != nil {
+		return 0, err
+	}
+	return min(offset, f.baseOffset), nil
+}
+
+// cutData shortens the file and syncs it: bytes that came back after a crash would be taken for the log.
+func (l *Log) cutData(s *segment, pos int64) error {
+	o, err := s.openData()
+	if err != nil {
+		return err
+	}
+	defer o.release()
+	s.size.Store(pos)
+	if err := o.Truncate(pos); err != nil {
+		return err
+	}
+	return o.Sync()
+}
+
+func (l *Log) restartAt(offset int64) error {
+	old := l.segments()
+	if err := l.removeSegments(lastFirst(old)); err != nil {
+		return err
+	}
+	l.writer = nil
+	next := l.newSegment(offset, 0)
+	if err := next.create(); err != nil {
+		return err
+	}
+	l.entriesDirty = true
+	l.setSegments([]*segment{next})
+	l.start.Store(offset)
+	l.epochs.set(nil, true)
+	l.durable.Store(offset)
+	l.recovery.Store(offset)
+	l.afterTruncation(next, offset)
+	return l.rebuildProducers(offset)
+}
+
+func (l *Log) afterTruncation(last *segment, end int64) {
+	l.start.Store(min(l.start.Load(), end))
+	l.highWatermark.Store(min(l.highWatermark.Load(), end))
+	if last.base == end || l.start.Load() == end {
+		l.highWatermark.Store(max(l.highWatermark.Load(), l.start.Load()))
+	}
+	l.epochs.cutEnd(end)
+	l.tail.reset(last.base, end, last.size.Load())
+}
