@@ -7,10 +7,18 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"grete/cluster/controller"
+	"grete/cluster/metadata"
+	"grete/cluster/raftlog"
+	"grete/coordinator"
+	"grete/internal/config"
 	"grete/logstore"
+	"grete/protocol"
+	"grete/protocol/batch"
 )
 
-// codes maps the sentinels of rooms that do not know the protocol. An error that wraps a kerr.Error is that one.
+// codes maps the sentinels of rooms that do not know the protocol. An error that wraps a kerr.Error is that one. Nil is
+// what a client can do nothing about: UNKNOWN_SERVER_ERROR.
 var codes = []struct {
 	err  error
 	code *kerr.Error
@@ -20,10 +28,39 @@ var codes = []struct {
 	{logstore.ErrClosed, kerr.KafkaStorageError},
 	{logstore.ErrBusy, kerr.KafkaStorageError},
 	{logstore.ErrDuplicateLog, kerr.KafkaStorageError},
+	{logstore.ErrMetaProperties, kerr.KafkaStorageError},
 	{logstore.ErrTopicIDMismatch, kerr.InconsistentTopicID},
 	{logstore.ErrBatchTooLarge, kerr.RecordListTooLarge},
-	{logstore.ErrOffsetOrder, kerr.UnknownServerError},
+	{logstore.ErrOffsetOrder, nil},
 	{logstore.ErrCorrupt, kerr.CorruptMessage},
+
+	{batch.ErrShort, kerr.InvalidRecord},
+	{batch.ErrCorrupt, kerr.CorruptMessage},
+	{batch.ErrNoRecords, nil},
+
+	{metadata.ErrUnapplicable, nil},
+	{metadata.ErrMalformed, nil},
+	{raftlog.ErrNotLeader, kerr.NotController},
+	{raftlog.ErrStopped, kerr.NotController},
+	{raftlog.ErrDamaged, nil},
+	{controller.ErrNotController, kerr.NotController},
+	{controller.ErrStopped, kerr.NotController},
+	{controller.ErrUnsupported, kerr.UnsupportedVersion},
+
+	{coordinator.ErrCorrupt, kerr.CoordinatorNotAvailable},
+	{ErrProducerIDsBusy, kerr.CoordinatorLoadInProgress},
+
+	{config.ErrUnknownTopicConfig, kerr.InvalidConfig},
+	{config.ErrUnknownGroupConfig, kerr.InvalidConfig},
+	{config.ErrUnknownClientMetricsConfig, kerr.InvalidConfig},
+	{config.ErrTieredStorage, kerr.InvalidConfig},
+
+	{protocol.ErrMalformed, kerr.InvalidRequest},
+	{protocol.ErrTooLarge, kerr.InvalidRequest},
+	{protocol.ErrFrameTooLarge, kerr.InvalidRequest},
+	{protocol.ErrUnsupported, kerr.UnsupportedVersion},
+	{protocol.ErrServerClosed, kerr.NetworkException},
+
 	{context.DeadlineExceeded, kerr.RequestTimedOut},
 	{context.Canceled, kerr.RequestTimedOut},
 }
@@ -39,7 +76,7 @@ func codeOf(err error) int16 {
 		return known.Code
 	}
 	for _, c := range codes {
-		if errors.Is(err, c.err) {
+		if errors.Is(err, c.err) && c.code != nil {
 			return c.code.Code
 		}
 	}

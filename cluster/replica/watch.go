@@ -140,3 +140,17 @@ func (l *waiters) hasAcks() bool {
 	defer l.mu.Unlock()
 	return l.acks != nil
 }
+
+// Waiting counts the requests parked on the partition: fetches and acknowledgements.
+func (p *Partition) Waiting() int {
+	p.wait.mu.Lock()
+	defer p.wait.mu.Unlock()
+	n := 0
+	for w := p.wait.watches; w != nil; w = w.next {
+		n++
+	}
+	for a := p.wait.acks; a != nil; a = a.next {
+		n++
+	}
+	return n
+}
