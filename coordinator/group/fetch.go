@@ -1,9 +1,6 @@
 package group
 
 import (
-	"cmp"
-	"slices"
-
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -63,22 +60,14 @@ func otherTopic(a, b [16]byte) bool {
 
 func (s *shard) fetchAll(groupID string) []kmsg.OffsetFetchResponseGroupTopic {
 	out := []kmsg.OffsetFetchResponseGroupTopic{}
-	of := s.offsets[groupID]
-	if of == nil {
-		return out
-	}
-	for topic, ps := range of.topics {
-		rt := kmsg.OffsetFetchResponseGroupTopic{Topic: topic}
-		for p, c := range ps {
-			rt.TopicID = c.topicID
-			rt.Partitions = append(rt.Partitions, fetched(p, c))
+	s.offsets[groupID].each(func(topic string, p int32, c *committed) bool {
+		if len(out) == 0 || out[len(out)-1].Topic != topic {
+			out = append(out, kmsg.OffsetFetchResponseGroupTopic{Topic: topic, TopicID: c.topicID})
 		}
-		slices.SortFunc(rt.Partitions, func(a, b kmsg.OffsetFetchResponseGroupTopicPartition) int {
-			return cmp.Compare(a.Partition, b.Partition)
-		})
-		out = append(out, rt)
-	}
-	slices.SortFunc(out, func(a, b kmsg.OffsetFetchResponseGroupTopic) int { return cmp.Compare(a.Topic, b.Topic) })
+		last := &out[len(out)-1]
+		last.Partitions = append(last.Partitions, fetched(p, c))
+		return true
+	})
 	return out
 }
 

@@ -1,6 +1,10 @@
 package group
 
-import "strings"
+import (
+	"maps"
+	"slices"
+	"strings"
+)
 
 // groupOffsets is what one group has committed: topics, and partitions in them.
 type groupOffsets struct {
@@ -52,14 +56,16 @@ func (s *shard) offset(groupID, topic string, partition int32) *committed {
 	return nil
 }
 
-// each visits a group's offsets, in no order, until visit returns false.
+// each visits a group's offsets by topic and partition until visit returns false: records come in an order that does
+// not depend on a map's.
 func (of *groupOffsets) each(visit func(topic string, partition int32, c *committed) bool) {
 	if of == nil {
 		return
 	}
-	for topic, ps := range of.topics {
-		for p, c := range ps {
-			if !visit(topic, p, c) {
+	for _, topic := range slices.Sorted(maps.Keys(of.topics)) {
+		ps := of.topics[topic]
+		for _, p := range slices.Sorted(maps.Keys(ps)) {
+			if !visit(topic, p, ps[p]) {
 				return
 			}
 		}
