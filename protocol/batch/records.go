@@ -37,6 +37,11 @@ func (b Batch) timestampOf(v *recordView) int64 {
 // eachRecord calls f for every record until it returns false; v is valid during the call. After the last record
 // nothing may remain.
 func (b Batch) eachRecord(limitBytes int64, f func(index int32, v *recordView) bool) error {
+	return b.eachRecordFrom(0, 0, limitBytes, f)
+}
+
+// eachRecordFrom is eachRecord from the record of that index, which in an uncompressed payload starts at a position.
+func (b Batch) eachRecordFrom(index int32, at int, limitBytes int64, f func(index int32, v *recordView) bool) error {
 	count := b.RecordCount()
 	if count < 0 {
 		return invalid("record count %d", count)
@@ -49,8 +54,9 @@ func (b Batch) eachRecord(limitBytes int64, f func(index int32, v *recordView) b
 		return err
 	}
 	defer r.Close()
+	r.pos = at
 	var v recordView
-	for i := range count {
+	for i := index; i < count; i++ {
 		body, err := r.next()
 		if err != nil {
 			return err

@@ -59,14 +59,11 @@ func Validate(raw []byte, p *Policy) (Result, error) {
 	if err := p.checkHeader(b); err != nil {
 		return Result{}, err
 	}
-	v := recordCheck{policy: p, batch: b, maxMs: NoTimestamp, sequential: true}
-	if err := b.eachRecord(p.limitBytes(), v.check); err != nil {
+	checked, err := checkRecords(p, b)
+	if err != nil {
 		return Result{}, err
 	}
-	if v.refused != nil {
-		return Result{}, v.refused.finish()
-	}
-	return p.accept(b, &v)
+	return p.accept(b, checked)
 }
 
 func (p *Policy) limitBytes() int64 { return maxExpansion * int64(p.MaxMessageBytes) }
@@ -134,7 +131,7 @@ func (p *Policy) checkHeader(b Batch) error {
 }
 
 // accept makes the header say what the records are, or rebuilds the batch where its bytes cannot stay.
-func (p *Policy) accept(b Batch, v *recordCheck) (Result, error) {
+func (p *Policy) accept(b Batch, v recordCheck) (Result, error) {
 	target := p.target(b)
 	maxMs, logAppendMs := v.maxMs, int64(-1)
 	if p.Timestamp == LogAppendTime {

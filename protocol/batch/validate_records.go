@@ -16,6 +16,30 @@ type recordCheck struct {
 	refused    *refusals
 }
 
+// checkRecords goes over all records of b. It keeps no pointer to c, so that c costs no allocation.
+func checkRecords(p *Policy, b Batch) (recordCheck, error) {
+	c := recordCheck{policy: p, batch: b, maxMs: NoTimestamp, sequential: true}
+	if b.Codec() != None || b.TimestampType() == LogAppendTime {
+		return c.rest(0, 0)
+	}
+	skimmed, at := c.skim(b[HeaderSize:], b.RecordCount())
+	if skimmed > 0 && skimmed == b.RecordCount() && HeaderSize+at == len(b) {
+		return c, nil
+	}
+	return c.rest(skimmed, at)
+}
+
+// rest checks from the record of that index at that position on.
+func (c recordCheck) rest(index int32, at int) (recordCheck, error) {
+	if err := c.batch.eachRecordFrom(index, at, c.policy.limitBytes(), c.check); err != nil {
+		return c, err
+	}
+	if c.refused != nil {
+		return c, c.refused.finish()
+	}
+	return c, nil
+}
+
 // check looks at one record. It goes on after a refusal, to find all of them.
 func (c *recordCheck) check(index int32, v *recordView) bool {
 	timestampMs := c.batch.timestampOf(v)
