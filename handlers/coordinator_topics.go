@@ -52,9 +52,6 @@ func (t *CoordinatorTopics) Close() {
 	t.running.Wait()
 }
 
-// partitions is how many a topic has that does not exist yet.
-func (t *CoordinatorTopics) partitions(name string) int32 { return t.topics[name].Partitions }
-
 // create starts to make a topic unless that is under way. Whoever wants it asks again.
 func (t *CoordinatorTopics) create(name string) {
 	t.mu.Lock()

@@ -87,11 +87,3 @@ func (b *Broker) groupCoordinatorOf(groupID, listener string) *node {
 	}
 	return b.endpoint(t.Partitions[p].Leader, listener)
 }
-
-// OffsetsPartitions is how many partitions __consumer_offsets has or, before it exists, will have.
-func (b *Broker) OffsetsPartitions() int32 {
-	if t := b.Image().Topic(offsetsTopic); t != nil {
-		return int32(len(t.Partitions))
-	}
-	return b.CoordinatorTopics.partitions(offsetsTopic)
-}
