@@ -115,11 +115,11 @@ func FuzzValidate(f *testing.F) {
 			}
 			return
 		}
+		if len(raw) >= HeaderSize && (Batch(raw).TimestampType() == LogAppendTime || p.Timestamp == LogAppendTime) {
+			return // one time stood for all records; what they say themselves was not looked at
+		}
 		again := *p
 		again.Target = Compression{Codec: Producer}
-		if r.Batch.TimestampType() == LogAppendTime {
-			return // a client may not send what the broker has stamped
-		}
 		if _, err := Validate(slices.Clone(r.Batch), &again); err != nil {
 			t.Fatalf("what was accepted is refused: %v", err)
 		}

@@ -25,6 +25,9 @@ func (c *recordCheck) skim(records []byte, count int32) (skimmed int32, at int) 
 			break
 		}
 		valueSize, pos := twoByteVarint(records, pos+int(max(keySize, 0)))
+		if pos == 0 {
+			break
+		}
 		if pos += int(max(valueSize, 0)); pos != end-1 || records[pos] != 0 { // one byte is left: no headers
 			break
 		}
