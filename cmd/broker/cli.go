@@ -1,0 +1,57 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+func newRootCommand(p process) *cobra.Command {
+	root := &cobra.Command{
+		Use:           "grete",
+		Short:         "A Kafka broker in one binary",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.AddCommand(newServeCommand(p), newVersionCommand())
+	return root
+}
+
+func newServeCommand(p process) *cobra.Command {
+	var f serveFlags
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the broker until SIGTERM or SIGINT",
+		Long: "Run the broker until SIGTERM or SIGINT; a second signal stops it at once.\n\n" +
+			"Settings are Kafka's, from server.properties (--config), KAFKA_* variables and --set, each stronger than the one\n" +
+			"before. Without any, data goes to ./data and clients are served on localhost:9092.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), p, f) },
+	}
+	cmd.Flags().StringVar(&f.config, "config", "", "server.properties `file`")
+	cmd.Flags().StringVar(&f.listen, "listen", "", "`host:port` for clients (listeners=PLAINTEXT://host:port); port 0 takes a free one")
+	cmd.Flags().StringVar(&f.dataDir, "data-dir", "", "data `directory` (log.dirs)")
+	cmd.Flags().StringArrayVar(&f.set, "set", nil, "`key=value` of any Kafka property; may be repeated")
+	cmd.Flags().BoolVar(&f.ephemeral, "ephemeral", false, "keep the data in a temporary directory that is removed at the end")
+	return cmd
+}
+
+func newVersionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), "grete", version)
+			return err
+		},
+	}
+}
+
+// printError prints an error as one line.
+func printError(w io.Writer, err error) {
+	fmt.Fprintln(w, "grete:", strings.ReplaceAll(err.Error(), "\n", "; "))
+}

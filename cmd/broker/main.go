@@ -1,0 +1,41 @@
+// Command broker is grete: a Kafka broker in one binary.
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// version is set by the linker.
+var version = "dev"
+
+func main() {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	os.Exit(run(context.Background(), process{
+		args: os.Args[1:], env: os.Environ(), stdout: os.Stdout, stderr: os.Stderr, signals: signals,
+	}))
+}
+
+// process is what the program gets from outside.
+type process struct {
+	args, env      []string
+	stdout, stderr io.Writer
+	signals        <-chan os.Signal // the first asks it to stop, the second to stop at once
+}
+
+// run returns the exit code: 0, or 1 when it cannot start or go on, with one line on stderr that says why.
+func run(ctx context.Context, p process) int {
+	root := newRootCommand(p)
+	root.SetArgs(p.args)
+	root.SetOut(p.stdout)
+	root.SetErr(p.stderr)
+	if err := root.ExecuteContext(ctx); err != nil {
+		printError(p.stderr, err)
+		return 1
+	}
+	return 0
+}

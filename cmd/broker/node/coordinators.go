@@ -1,0 +1,80 @@
+package node
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+
+	"grete/cluster/replica"
+	"grete/coordinator/group"
+	"grete/handlers"
+	"grete/internal/config"
+	"grete/protocol/batch"
+)
+
+const offsetsTopic = "__consumer_offsets"
+
+func (n *Node) startCoordinators(context.Context) error {
+	n.groups = group.NewService(group.Options{
+		Config: groupConfig(n.o.Config.Layers), Clock: n.o.Clock, Log: n.o.Log,
+		Partitions: func() int32 { return n.offsetsPartitions() }, NewUUID: n.newUUID,
+	})
+	n.onStop("group coordinator", func(context.Context) error { n.groups.Close(); return nil })
+	return nil
+}
+
+func groupConfig(l config.Layers) group.Config {
+	return group.Config{
+		MinSessionTimeoutMs:             int32(l.Int("group.min.session.timeout.ms")),
+		MaxSessionTimeoutMs:             int32(l.Int("group.max.session.timeout.ms")),
+		InitialRebalanceDelayMs:         int32(l.Int("group.initial.rebalance.delay.ms")),
+		MaxSize:                         int(l.Int("group.max.size")),
+		OffsetMetadataMaxBytes:          int(l.Int("offset.metadata.max.bytes")),
+		OffsetsRetentionMs:              l.Int("offsets.retention.minutes") * 60_000,
+		OffsetsRetentionCheckIntervalMs: l.Int("offsets.retention.check.interval.ms"),
+		CommitTimeoutMs:                 l.Int("offsets.commit.timeout.ms"),
+		LoadBufferBytes:                 int(l.Int("offsets.load.buffer.size")),
+		Codec:                           batch.Codec(l.Int("offsets.topic.compression.codec")),
+	}
+}
+
+func (n *Node) newUUID() string {
+	id, err := uuid.NewRandomFromReader(n.o.Entropy)
+	if err != nil {
+		panic(err) // the kernel's generator does not fail
+	}
+	return id.String()
+}
+
+// offsetsPartitions is how many __consumer_offsets has or will have.
+func (n *Node) offsetsPartitions() int32 {
+	if t := n.controller.Image().Topic(offsetsTopic); t != nil {
+		return int32(len(t.Partitions))
+	}
+	return int32(n.o.Config.Int("offsets.topic.num.partitions"))
+}
+
+// lead and resign pass leadership of an internal topic's partition on to its coordinator.
+func (n *Node) lead(p *replica.Partition, epoch int32) {
+	if p.Topic == offsetsTopic {
+		n.groups.BecomeLeader(p.Index, epoch, p.CoordinatorLog())
+	}
+}
+
+func (n *Node) resign(p *replica.Partition, epoch int32) {
+	if p.Topic == offsetsTopic {
+		n.groups.Resign(p.Index, epoch)
+	}
+}
+
+// coordinatorTopics says how the internal topics are made (Kafka's GroupCoordinatorConfig).
+func coordinatorTopics(l config.Layers) []handlers.CoordinatorTopic {
+	return []handlers.CoordinatorTopic{{
+		Name:              offsetsTopic,
+		Partitions:        int32(l.Int("offsets.topic.num.partitions")),
+		ReplicationFactor: int16(l.Int("offsets.topic.replication.factor")),
+		Configs: map[string]string{
+			"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": l.Text("offsets.topic.segment.bytes"),
+		},
+	}}
+}

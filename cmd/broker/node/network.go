@@ -1,0 +1,101 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"net"
+
+	"grete/cluster/controller"
+	"grete/handlers"
+	"grete/internal/config"
+	"grete/protocol"
+)
+
+// serve answers clients from now on.
+func (n *Node) serve(context.Context) error {
+	broker, err := n.newBroker()
+	if err != nil {
+		return err
+	}
+	n.server = protocol.NewServer(broker, n.serverOptions())
+	n.onStop("connections", n.stopServing)
+	for _, name := range n.sockets.names {
+		for _, socket := range n.sockets.byName[name] {
+			n.serving.Go(func() { n.accept(name, socket) })
+		}
+	}
+	return nil
+}
+
+func (n *Node) accept(name string, socket net.Listener) {
+	if err := n.server.Serve(name, socket); err != nil && !errors.Is(err, protocol.ErrServerClosed) {
+		n.o.Log.Error().Err(err).Str("listener", name).Msg("listener failed")
+	}
+}
+
+// stopServing finishes what was accepted. Requests that are parked at the coordinator are answered by its end, which
+// must not wait for them.
+func (n *Node) stopServing(ctx context.Context) error {
+	done := make(chan error, 1)
+	n.serving.Go(func() { done <- n.server.Shutdown(ctx) })
+	n.groups.Close()
+	err := <-done
+	n.serving.Wait()
+	return err
+}
+
+func (n *Node) serverOptions() protocol.Options {
+	l := n.o.Config.Layers
+	overrides, _ := l.ConnectionsPerIPOverrides() // config has checked it
+	return protocol.Options{
+		Clock: n.o.Clock, Log: n.o.Log, Metrics: n.metrics.Network,
+		MaxRequestBytes:           int(l.Int("socket.request.max.bytes")),
+		MaxQueuedBytes:            l.Int("queued.max.request.bytes"),
+		MaxIdle:                   millis(l.Int("connections.max.idle.ms")),
+		MaxConnections:            int(l.Int("max.connections")),
+		MaxConnectionsPerIP:       int(l.Int("max.connections.per.ip")),
+		ConnectionsPerIPOverrides: overrides,
+		SendBufferBytes:           int(l.Int("socket.send.buffer.bytes")),
+		ReceiveBufferBytes:        int(l.Int("socket.receive.buffer.bytes")),
+	}
+}
+
+// newBroker gathers what the handlers call.
+func (n *Node) newBroker() (*handlers.Broker, error) {
+	random, err := n.newRand()
+	if err != nil {
+		return nil, err
+	}
+	cfg := n.o.Config
+	n.topics = handlers.NewCoordinatorTopics(n.controller, n.o.Log, coordinatorTopics(cfg.Layers)...)
+	n.onStop("internal topics", func(context.Context) error { n.topics.Close(); return nil })
+	n.producers = handlers.NewProducerIDs(n.controller, cfg.NodeID, n.brokerEpoch)
+	n.onStop("producer ids", func(context.Context) error { n.producers.Close(); return nil })
+	return &handlers.Broker{
+		NodeID: cfg.NodeID, ClusterID: n.clusterID, Image: n.controller.Image, Controller: n.controller,
+		Clock: n.o.Clock, Log: n.o.Log, Static: cfg.Layers, Features: features(), Loggers: n.o.Loggers, LogDirs: n.store.Dirs,
+		Groups: n.groups, CoordinatorTopics: n.topics, Replicas: n.replicas, ProducerIDs: n.producers,
+		FetchSessions: handlers.NewFetchSessions(int(cfg.Int("max.incremental.fetch.session.cache.slots")), n.o.Clock, random),
+		Limits:        limits(cfg.Layers),
+	}, nil
+}
+
+func limits(l config.Layers) handlers.Limits {
+	return handlers.Limits{FetchMaxBytes: int32(l.Int("fetch.max.bytes"))}
+}
+
+func features() []handlers.Feature {
+	var out []handlers.Feature
+	for _, f := range controller.DefaultFeatures() {
+		out = append(out, handlers.Feature{Name: f.Name, Min: f.Min, Max: f.Max})
+	}
+	return out
+}
+
+// brokerEpoch is this broker's epoch as it is registered.
+func (n *Node) brokerEpoch() int64 {
+	if b := n.controller.Image().Broker(n.o.Config.NodeID); b != nil {
+		return b.Epoch
+	}
+	return -1
+}

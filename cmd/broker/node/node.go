@@ -1,0 +1,105 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+
+	"grete/cluster/controller"
+	"grete/cluster/replica"
+	"grete/coordinator/group"
+	"grete/handlers"
+	"grete/internal/metrics"
+	"grete/logstore"
+	"grete/protocol"
+)
+
+// Node is a running broker. Its parts were started in the order of the fields, and are stopped in reverse.
+type Node struct {
+	o           Options
+	metrics     *metrics.Metrics
+	clusterID   string
+	logDefaults logstore.Config
+
+	sockets    *sockets
+	store      *logstore.Store
+	replicas   *replica.Manager
+	groups     *group.Service
+	controller *controller.Node
+	lifecycle  *controller.Lifecycle
+	topics     *handlers.CoordinatorTopics
+	producers  *handlers.ProducerIDs
+	server     *protocol.Server
+	serving    sync.WaitGroup
+
+	stops  []stop // what was started
+	failed chan error
+}
+
+// stop undoes one step of Start.
+type stop struct {
+	what string
+	run  func(context.Context) error
+}
+
+// Start runs a broker until Stop. Its errors are one line that says what is in the way.
+func Start(ctx context.Context, o Options) (*Node, error) {
+	o.fill()
+	n := &Node{o: o, metrics: metrics.New(o.Clock), failed: make(chan error, 1)}
+	for _, step := range []func(context.Context) error{
+		n.openSockets, n.openStore, n.startReplicas, n.startCoordinators, n.startController, n.register, n.serve,
+	} {
+		if err := step(ctx); err != nil {
+			stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+			defer cancel()
+			return nil, errors.Join(err, n.Stop(stopCtx))
+		}
+	}
+	return n, nil
+}
+
+// onStop has run called by Stop, before what was started earlier.
+func (n *Node) onStop(what string, run func(context.Context) error) {
+	n.stops = append(n.stops, stop{what, run})
+}
+
+// Stop finishes the requests that were accepted, marks the logs as cleanly shut, and lets go of everything. What does
+// not end within ctx is given up.
+func (n *Node) Stop(ctx context.Context) error {
+	var errs []error
+	for len(n.stops) > 0 {
+		last := n.stops[len(n.stops)-1]
+		n.stops = n.stops[:len(n.stops)-1]
+		if err := last.run(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("stopping %s: %w", last.what, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Failed delivers the error after which the broker cannot go on.
+func (n *Node) Failed() <-chan error { return n.failed }
+
+func (n *Node) fail(err error) {
+	select {
+	case n.failed <- err:
+	default:
+	}
+}
+
+// ClusterID is the id in meta.properties.
+func (n *Node) ClusterID() string { return n.clusterID }
+
+// Addr is where a listener accepts, as host:port, "" when there is no such listener.
+func (n *Node) Addr(listener string) string { return n.sockets.addr(listener) }
+
+// newRand is a generator of its own, seeded from the entropy.
+func (n *Node) newRand() (*rand.Rand, error) {
+	var seed [32]byte
+	if _, err := n.o.Entropy.Read(seed[:]); err != nil {
+		return nil, fmt.Errorf("entropy: %w", err)
+	}
+	return rand.New(rand.NewChaCha8(seed)), nil
+}

@@ -1,0 +1,44 @@
+// Package node puts a broker together from its rooms, starts it and stops it. The program and the tests that need a
+// whole broker in their process use the same Start.
+package node
+
+import (
+	"io"
+	"net"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"grete/handlers"
+	"grete/internal/clock"
+	"grete/internal/config"
+	"grete/internal/vfs"
+)
+
+// Options are a broker's configuration and its world.
+type Options struct {
+	Config  *config.Broker
+	FS      vfs.FS
+	Clock   clock.Clock
+	Entropy io.Reader // random bytes: ids, jitter, elections
+	Log     zerolog.Logger
+	Loggers handlers.Loggers
+	// Listen opens a socket; nil means net.Listen.
+	Listen func(network, address string) (net.Listener, error)
+}
+
+const (
+	// registerTimeout bounds the time until the controller has let this broker in.
+	registerTimeout = 30 * time.Second
+	// closeTimeout bounds a part's stop when the caller's context does not.
+	closeTimeout = 10 * time.Second
+)
+
+func (o *Options) fill() {
+	if o.Listen == nil {
+		o.Listen = net.Listen
+	}
+	if o.Clock == nil {
+		o.Clock = clock.System
+	}
+}

@@ -1,0 +1,50 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"grete/cluster/controller"
+	"grete/cluster/metadata"
+	"grete/protocol"
+)
+
+// register makes this broker known to the controller; from then on it is given partitions. At a stop it hands them
+// over first, while it still answers.
+func (n *Node) register(ctx context.Context) error {
+	cfg := n.o.Config
+	n.lifecycle = controller.NewLifecycle(controller.LifecycleOptions{
+		Controller: n.controller, Principal: protocol.Principal{Type: "User", Name: "ANONYMOUS"},
+		Clock: n.o.Clock, Logger: n.o.Log, NodeID: cfg.NodeID, ClusterID: n.clusterID,
+		Incarnation: controller.NewIncarnation(func(p []byte) { _, _ = io.ReadFull(n.o.Entropy, p) }),
+		Endpoints:   n.endpoints(), Rack: cfg.Text("broker.rack"), LogDirs: n.directoryIDs(),
+		IntervalMs: cfg.Int("broker.heartbeat.interval.ms"),
+	})
+	ctx, cancel := context.WithTimeout(ctx, registerTimeout)
+	defer cancel()
+	if err := n.lifecycle.Start(ctx); err != nil {
+		return fmt.Errorf("the controller does not let this broker in: %w", err)
+	}
+	n.onStop("registration", func(context.Context) error { n.lifecycle.Stop(); return nil })
+	return nil
+}
+
+func (n *Node) endpoints() []metadata.Endpoint {
+	var out []metadata.Endpoint
+	for _, l := range n.advertised() {
+		out = append(out, metadata.Endpoint{Listener: l.Name, Host: l.Host, Port: l.Port, SecurityProtocol: int16(l.Protocol)})
+	}
+	return out
+}
+
+// directoryIDs are those of the directories that serve.
+func (n *Node) directoryIDs() []metadata.UUID {
+	var out []metadata.UUID
+	for _, dir := range n.store.Dirs() {
+		if dir.Offline == nil {
+			out = append(out, dir.DirectoryID)
+		}
+	}
+	return out
+}

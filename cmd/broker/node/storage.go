@@ -1,0 +1,59 @@
+package node
+
+import (
+	"context"
+	"time"
+
+	"grete/cluster/controller"
+	"grete/cluster/replica"
+	"grete/logstore"
+)
+
+// openStore settles whose the log directories are, and opens the logs in them.
+func (n *Node) openStore(ctx context.Context) error {
+	cfg := n.o.Config
+	clusterID, err := logstore.PrepareDirs(n.o.FS, cfg.LogDirs, logstore.MetaProperties{ClusterID: cfg.ClusterID, NodeID: cfg.NodeID}, n.o.Entropy)
+	if err != nil {
+		return err
+	}
+	n.clusterID = clusterID
+	n.logDefaults = replica.NewTopicConfig(cfg.Topic(nil), cfg.Int("producer.id.expiration.ms")).Log
+	n.store, err = logstore.Open(ctx, logstore.Options{
+		FS: n.o.FS, Clock: n.o.Clock, Log: n.o.Log, Dirs: cfg.LogDirs, Defaults: n.logDefaults,
+		ConfigOf: func(id logstore.ID) logstore.Config {
+			if id == controller.LogID { // must not be treated as a topic until the controller has it
+				return controller.LogConfig(n.logDefaults)
+			}
+			return n.logDefaults
+		},
+		RecoveryThreads:               int(cfg.Int("num.recovery.threads.per.data.dir")),
+		CheckInterval:                 millis(cfg.Int("log.retention.check.interval.ms")),
+		FlushOffsetCheckpointInterval: millis(cfg.Int("log.flush.offset.checkpoint.interval.ms")),
+		OnDirOffline:                  n.dirOffline,
+	})
+	if err != nil {
+		return err
+	}
+	n.onStop("logs", func(context.Context) error { return n.store.Close() })
+	return nil
+}
+
+func millis(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
+
+// dirOffline: partitions of a failed directory answer with an error; without the metadata log the controller stops, and
+// with it the broker.
+func (n *Node) dirOffline(dir string, reason error) {
+	n.o.Log.Error().Err(reason).Str("dir", dir).Msg("log directory is offline")
+	if n.replicas != nil {
+		n.replicas.DirOffline(dir, reason)
+	}
+}
+
+func (n *Node) startReplicas(context.Context) error {
+	n.replicas = replica.NewManager(replica.Options{
+		NodeID: n.o.Config.NodeID, Store: n.store, Clock: n.o.Clock, Log: n.o.Log,
+		TopicConfig: replica.NewConfigs(n.o.Config.Layers, n.o.Config.NodeID).Of,
+		OnLeader:    n.lead, OnResign: n.resign,
+	})
+	return nil
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path"
+	"strings"
+
+	"grete/internal/config"
+	"grete/internal/vfs"
+)
+
+// serveFlags are the flags of grete serve.
+type serveFlags struct {
+	config, listen, dataDir string
+	set                     []string
+	ephemeral               bool
+	tempDir                 string // of --ephemeral, once it exists
+}
+
+// load reads all sources of the configuration.
+func (f *serveFlags) load(fs vfs.FS, env []string) (*config.Broker, error) {
+	s := config.Sources{Env: env, FileName: f.config, Hostname: hostname()}
+	if f.config != "" {
+		file, err := readFile(fs, f.config)
+		if err != nil {
+			return nil, fmt.Errorf("config: %w", err)
+		}
+		s.File = file
+	}
+	var err error
+	if s.Flags, err = f.assignments(); err != nil {
+		return nil, err
+	}
+	return config.Load(s)
+}
+
+// assignments are the flags as properties.
+func (f *serveFlags) assignments() ([]config.Assignment, error) {
+	var out []config.Assignment
+	if f.listen != "" {
+		host, port, err := net.SplitHostPort(f.listen)
+		if err != nil {
+			return nil, fmt.Errorf("config: --listen=%s: not host:port", f.listen)
+		}
+		if host == "0.0.0.0" || host == "::" { // all addresses: advertised under the machine's name
+			host = ""
+		}
+		out = append(out, config.Assignment{From: "--listen", Name: "listeners", Value: "PLAINTEXT://" + net.JoinHostPort(host, port)})
+	}
+	if f.dataDir != "" {
+		out = append(out, config.Assignment{From: "--data-dir", Name: "log.dirs", Value: f.dataDir})
+	}
+	if f.tempDir != "" {
+		out = append(out, config.Assignment{From: "--ephemeral", Name: "log.dirs", Value: f.tempDir})
+	}
+	for _, pair := range f.set {
+		name, value, ok := strings.Cut(pair, "=")
+		if !ok {
+			return nil, fmt.Errorf("config: --set %s: not key=value", pair)
+		}
+		out = append(out, config.Assignment{From: "--set", Name: name, Value: value})
+	}
+	return out, nil
+}
+
+// makeTempDir makes the directory of --ephemeral. It is on TMPDIR, not in shared memory, which containers keep small.
+func (f *serveFlags) makeTempDir(fs vfs.FS, env []string, entropy io.Reader) error {
+	base := "/tmp"
+	for _, pair := range env {
+		if dir, ok := strings.CutPrefix(pair, "TMPDIR="); ok && dir != "" {
+			base = dir
+		}
+	}
+	var id [8]byte
+	if _, err := io.ReadFull(entropy, id[:]); err != nil {
+		return err
+	}
+	f.tempDir = path.Join(base, "grete-"+hex.EncodeToString(id[:]))
+	return fs.MkdirAll(f.tempDir, 0o700)
+}
+
+func readFile(fs vfs.FS, name string) ([]byte, error) {
+	file, err := fs.OpenFile(name, os.O_RDONLY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	size, err := file.Size()
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(io.NewSectionReader(file, 0, size))
+}
+
+// hostname is what clients elsewhere are told; Kafka takes the canonical host name, too.
+func hostname() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return "localhost"
+	}
+	return name
+}
