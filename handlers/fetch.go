@@ -212,6 +212,11 @@ func (f *fetch) complete(answers []fetchAnswer) bool {
 
 // respond sends what answers and the session make of it; the rejected come last.
 func (f *fetch) respond(answers []fetchAnswer) {
+	for i := range answers {
+		if f.parts[i] != nil {
+			f.parts[i].CountFetch(answers[i].sizeBytes(), answers[i].code != 0)
+		}
+	}
 	sent, sessionID, code := f.ctx.finish(append(answers, f.rejected...))
 	f.send(sent, sessionID, code)
 }

@@ -43,3 +43,9 @@ func (l *lookup[K]) index() {
 		l.at[k] = i
 	}
 }
+
+// emptied is l without keys, for reuse.
+func (l *lookup[K]) emptied() lookup[K] {
+	clear(l.keys)
+	return lookup[K]{keys: l.keys[:0]}
+}

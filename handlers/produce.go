@@ -3,6 +3,8 @@ package handlers
 import (
 	"context"
 	"errors"
+	"slices"
+	"sync"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -18,30 +20,54 @@ const adminClientID = "__admin_client"
 
 // Produce appends each partition's batch and answers when all are acknowledged as asked.
 func Produce(b *Broker, _ context.Context, r *protocol.Request) {
-	req := r.Body.(*kmsg.ProduceRequest)
-	p := &produce{b: b, r: r, req: req, acks: replica.Ack(req.Acks), resp: kmsg.NewPtrProduceResponse()}
-	p.resp.Version = r.Version
+	p := produces.Get().(*produce)
+	p.b, p.r, p.req = b, r, r.Body.(*kmsg.ProduceRequest)
+	p.acks = replica.Ack(p.req.Acks)
 	p.layOut()
 	if code := p.refuseTransaction(); code != 0 {
 		p.failAll(code)
-		p.respond()
+		p.finish()
 		return
 	}
 	p.appendAll()
 	p.awaitAll()
 }
 
-// produce is one Produce request on its way.
+// produce is one Produce request on its way. It is reused when nothing can refer to it any more.
 type produce struct {
 	b       *Broker
 	r       *protocol.Request
 	req     *kmsg.ProduceRequest
 	acks    replica.Ack
-	resp    *kmsg.ProduceResponse
+	resp    kmsg.ProduceResponse
 	entries []produceEntry
+	topics  lookup[produceTopic]
+	indexes lookup[producePartition]
 	errored bool
 	nodes   leaderNodes
 	acked   ackWaits
+}
+
+var produces = sync.Pool{New: func() any { return &produce{} }}
+
+// maxPooledEntries bounds the size of what is kept for reuse.
+const maxPooledEntries = 64
+
+// recycle gives p back, for requests that waited for nothing: of others, a callback may still hold it.
+func (p *produce) recycle() {
+	if len(p.entries) > maxPooledEntries {
+		return
+	}
+	for i := range p.resp.Topics {
+		t := &p.resp.Topics[i]
+		*t = kmsg.ProduceResponseTopic{Partitions: t.Partitions[:0]}
+	}
+	clear(p.entries)
+	*p = produce{
+		resp: kmsg.ProduceResponse{Topics: p.resp.Topics[:0]}, entries: p.entries[:0],
+		topics: p.topics.emptied(), indexes: p.indexes.emptied(),
+	}
+	produces.Put(p)
 }
 
 // produceEntry is one partition, and where its answer is in the response.
@@ -61,17 +87,15 @@ func (p *produce) answer(e *produceEntry) *kmsg.ProduceResponseTopicPartition {
 
 // layOut makes an entry and an empty answer for every partition. Of one that is named twice, the last counts.
 func (p *produce) layOut() {
-	var topics lookup[produceTopic]
-	var partitions lookup[producePartition]
 	for i := range p.req.Topics {
 		t := &p.req.Topics[i]
-		at, seen := topics.add(produceTopic{t.Topic, t.TopicID})
+		at, seen := p.topics.add(produceTopic{t.Topic, t.TopicID})
 		if !seen {
 			p.addTopic(t)
 		}
 		for j := range t.Partitions {
 			part := &t.Partitions[j]
-			if k, dup := partitions.add(producePartition{at, part.Partition}); dup {
+			if k, dup := p.indexes.add(producePartition{at, part.Partition}); dup {
 				p.entries[k].records = part.Records
 				continue
 			}
@@ -91,10 +115,15 @@ type producePartition struct {
 }
 
 func (p *produce) addTopic(t *kmsg.ProduceRequestTopic) {
-	rt := kmsg.NewProduceResponseTopic()
+	n := len(p.resp.Topics)
+	if n < cap(p.resp.Topics) { // one of before, for its slice of partitions
+		p.resp.Topics = p.resp.Topics[:n+1]
+	} else {
+		p.resp.Topics = append(p.resp.Topics, kmsg.NewProduceResponseTopic())
+	}
+	rt := &p.resp.Topics[n]
 	rt.Topic, rt.TopicID = t.Topic, t.TopicID
-	rt.Partitions = make([]kmsg.ProduceResponseTopicPartition, 0, len(t.Partitions))
-	p.resp.Topics = append(p.resp.Topics, rt)
+	rt.Partitions = slices.Grow(rt.Partitions[:0], len(t.Partitions))
 }
 
 func (p *produce) addPartition(t *kmsg.ProduceRequestTopic, topicAt int, part *kmsg.ProduceRequestTopicPartition) {
@@ -235,6 +264,6 @@ func (p *produce) respond() {
 			node.NodeID, node.Host, node.Port, node.Rack = n.id, n.host, n.port, n.rack
 			p.resp.Brokers = append(p.resp.Brokers, node)
 		}
-		p.r.Respond(p.resp)
+		p.r.Respond(&p.resp)
 	}
 }

@@ -26,23 +26,35 @@ type ackOf struct {
 
 // awaitAll responds once every appended partition is acknowledged or the request's timeout has passed.
 func (p *produce) awaitAll() {
-	w := &p.acked
-	w.pending = 1 // this goroutine, until all waits are set
+	p.acked.pending = 1 // this goroutine, until all waits are set
 	for i := range p.entries {
-		e := &p.entries[i]
-		if !e.ok || !p.mustWait(e) {
-			continue
+		if e := &p.entries[i]; e.ok && p.mustWait(e) {
+			p.await(e)
 		}
-		w.mu.Lock()
-		w.pending++
-		w.mu.Unlock()
-		cancel := e.partition.AwaitAck(e.appended, p.acks, func(err error) { p.acknowledged(e, err) })
-		w.mu.Lock()
-		w.waits = append(w.waits, ackOf{e, cancel})
-		w.mu.Unlock()
+	}
+	if p.acked.waits == nil {
+		p.finish()
+		return
 	}
 	p.startTimer()
 	p.arrived()
+}
+
+// finish responds to a request that waits for nothing.
+func (p *produce) finish() {
+	p.respond()
+	p.recycle()
+}
+
+func (p *produce) await(e *produceEntry) {
+	w := &p.acked
+	w.mu.Lock()
+	w.pending++
+	w.mu.Unlock()
+	cancel := e.partition.AwaitAck(e.appended, p.acks, func(err error) { p.acknowledged(e, err) })
+	w.mu.Lock()
+	w.waits = append(w.waits, ackOf{e, cancel})
+	w.mu.Unlock()
 }
 
 // mustWait spares the common case its callback: nothing to flush, and committed by the append.

@@ -29,6 +29,7 @@ import (
 type rig struct {
 	t       testing.TB
 	fs      vfs.FS
+	dir     string // of logs
 	clock   clock.Clock
 	static  config.Layers
 	store   *logstore.Store
@@ -45,8 +46,8 @@ const rigNode = int32(1)
 
 type rigOption func(*rig)
 
-func withFS(fs vfs.FS) rigOption        { return func(r *rig) { r.fs = fs } }
-func withClock(c clock.Clock) rigOption { return func(r *rig) { r.clock = c } }
+func withFS(fs vfs.FS, dir string) rigOption { return func(r *rig) { r.fs, r.dir = fs, dir } }
+func withClock(c clock.Clock) rigOption      { return func(r *rig) { r.clock = c } }
 func withStatic(kv ...string) rigOption {
 	return func(r *rig) {
 		r.static.Static = map[string]string{}
@@ -59,7 +60,7 @@ func withStatic(kv ...string) rigOption {
 // newRig starts a broker; it is stopped at the test's end.
 func newRig(t testing.TB, options ...rigOption) *rig {
 	t.Helper()
-	r := &rig{t: t, fs: vfs.NewMem(), clock: clock.System}
+	r := &rig{t: t, fs: vfs.NewMem(), dir: "/data", clock: clock.System}
 	for _, o := range options {
 		o(r)
 	}
@@ -73,7 +74,7 @@ func newRig(t testing.TB, options ...rigOption) *rig {
 func (r *rig) open() {
 	var manager *replica.Manager
 	store, err := logstore.Open(context.Background(), logstore.Options{
-		FS: r.fs, Clock: r.clock, Log: zerolog.Nop(), Dirs: []string{"/data"},
+		FS: r.fs, Clock: r.clock, Log: zerolog.Nop(), Dirs: []string{r.dir},
 		OnDirOffline: func(dir string, err error) { manager.DirOffline(dir, err) },
 	})
 	if err != nil {

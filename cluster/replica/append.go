@@ -1,6 +1,8 @@
 package replica
 
 import (
+	"sync"
+
 	"grete/internal/clock"
 	"grete/logstore"
 	"grete/protocol/batch"
@@ -19,9 +21,7 @@ const (
 // Appended says where a producer's batch went, and how far the partition must come before it may be acknowledged.
 type Appended struct {
 	logstore.AppendInfo
-	// RecordCount and SizeBytes are for statistics; the batch may have been recompressed.
 	RecordCount int32
-	SizeBytes   int
 }
 
 // ProduceRequest is one partition of a Produce request.
@@ -33,13 +33,16 @@ type ProduceRequest struct {
 
 // Produce validates a client's records under the topic's configuration and appends them as leader.
 func (p *Partition) Produce(r ProduceRequest) (Appended, error) {
+	a, err := p.produce(r)
+	p.countProduce(len(r.Records), a, err)
+	return a, err
+}
+
+func (p *Partition) produce(r ProduceRequest) (Appended, error) {
 	if _, err := p.check(NoEpoch, true); err != nil { // cheaper than validation
 		return Appended{}, err
 	}
-	policy := p.Config().Produce
-	policy.Topic, policy.Partition = p.Topic, p.Index
-	policy.NowMs, policy.ProduceVersion = clock.Millis(p.clock), r.ProduceVersion
-	valid, err := batch.Validate(r.Records, &policy)
+	valid, err := p.validate(r)
 	if err != nil {
 		return Appended{}, p.fail(err)
 	}
@@ -50,7 +53,18 @@ func (p *Partition) Produce(r ProduceRequest) (Appended, error) {
 	if !info.Duplicate {
 		info.LogAppendTimeMs = valid.LogAppendTimeMs
 	}
-	return Appended{AppendInfo: info, RecordCount: valid.RecordCount, SizeBytes: valid.Batch.SizeBytes()}, nil
+	return Appended{AppendInfo: info, RecordCount: valid.RecordCount}, nil
+}
+
+var policies = sync.Pool{New: func() any { return &batch.Policy{} }}
+
+func (p *Partition) validate(r ProduceRequest) (batch.Result, error) {
+	policy := policies.Get().(*batch.Policy)
+	defer policies.Put(policy)
+	*policy = p.Config().Produce
+	policy.Topic, policy.Partition = p.Topic, p.Index
+	policy.NowMs, policy.ProduceVersion = clock.Millis(p.clock), r.ProduceVersion
+	return batch.Validate(r.Records, policy)
 }
 
 // Committed says whether the high watermark has passed a already, with enough replicas in sync.

@@ -32,6 +32,7 @@ func (m *Manager) applyTopic(im *metadata.Image, name string) {
 	if was != nil && (is == nil || is.ID != was.id) {
 		m.publish(was, nil)
 		m.drop(was.partitions)
+		m.forgetStats(name)
 		was = nil
 	}
 	if is == nil {
@@ -60,6 +61,7 @@ func (m *Manager) nextTopic(was *topic, is *metadata.Topic) *topic {
 	if was != nil {
 		now.name = was.name
 	}
+	stats := m.stats(now.name)
 	for i := range is.Partitions {
 		if !slices.Contains(is.Partitions[i].Replicas, m.o.NodeID) {
 			continue
@@ -69,7 +71,7 @@ func (m *Manager) nextTopic(was *topic, is *metadata.Topic) *topic {
 			continue
 		}
 		now.partitions[i] = &Partition{
-			Topic: now.name, TopicID: is.ID, Index: int32(i), nodeID: m.o.NodeID, clock: m.o.Clock,
+			Topic: now.name, TopicID: is.ID, Index: int32(i), nodeID: m.o.NodeID, clock: m.o.Clock, stats: stats,
 		}
 	}
 	return now

@@ -12,6 +12,7 @@ import (
 
 	"grete/cluster/metadata"
 	"grete/internal/clock"
+	"grete/internal/metrics"
 	"grete/logstore"
 )
 
@@ -24,6 +25,7 @@ type Options struct {
 	// TopicConfig resolves a topic's effective configuration under im. It should return one pointer for all topics
 	// that have the same configuration.
 	TopicConfig func(im *metadata.Image, topic string) *TopicConfig
+	Topics      *metrics.Topics // counts the traffic; nil: it is not counted
 	// OnLeader is called after this broker has become leader at epoch, OnResign after it has ceased to be (also by
 	// deletion). Both run in Apply's order, on its goroutine. Nil: nobody wants to know.
 	OnLeader func(p *Partition, epoch int32)
@@ -132,30 +134,33 @@ func (m *Manager) topics() []*topic {
 	return slices.AppendSeq(make([]*topic, 0, len(m.byName)), maps.Values(m.byName))
 }
 
-// Counts are the figures of Kafka's ReplicaManager gauges.
-type Counts struct{ Partitions, Leaders, Offline, UnderReplicated, UnderMinISR int }
-
-// Counts looks at every partition.
-func (m *Manager) Counts() Counts {
-	var c Counts
+// State looks at every partition, for Kafka's ReplicaManager gauges.
+func (m *Manager) State() metrics.ReplicaState {
+	var s metrics.ReplicaState
 	for p := range m.Partitions() {
-		c.Partitions++
-		if p.Offline() != nil {
-			c.Offline++
-			continue
-		}
-		if !p.IsLeader() {
-			continue
-		}
-		c.Leaders++
-		if p.UnderReplicated() {
-			c.UnderReplicated++
-		}
-		if p.UnderMinISR() {
-			c.UnderMinISR++
+		s.Partitions++
+		switch {
+		case p.Offline() != nil:
+			s.OfflineReplicas++
+		case p.IsLeader():
+			p.state.Load().count(&s)
 		}
 	}
-	return c
+	return s
+}
+
+// count adds a led partition.
+func (s *state) count(to *metrics.ReplicaState) {
+	to.Leaders++
+	if len(s.isr) < len(s.replicas) {
+		to.UnderReplicated++
+	}
+	switch n := len(s.isr) - s.minISR(); {
+	case n < 0:
+		to.UnderMinISR++
+	case n == 0:
+		to.AtMinISR++
+	}
 }
 
 // DirOffline makes the partitions of a failed log directory answer ErrOffline; it is logstore's OnDirOffline.

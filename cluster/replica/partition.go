@@ -11,6 +11,7 @@ import (
 
 	"grete/cluster/metadata"
 	"grete/internal/clock"
+	"grete/internal/metrics"
 	"grete/logstore"
 )
 
@@ -22,6 +23,7 @@ type Partition struct {
 
 	nodeID int32
 	clock  clock.Clock
+	stats  *metrics.TopicStats
 	state  atomic.Pointer[state]
 	wait   waiters
 
@@ -62,18 +64,6 @@ func (p *Partition) IsLeader() bool { return p.state.Load().leader == p.nodeID }
 
 // Offline is the error that keeps the log from being used, or nil.
 func (p *Partition) Offline() error { return p.state.Load().offline }
-
-// UnderReplicated says whether fewer replicas are in sync than assigned.
-func (p *Partition) UnderReplicated() bool {
-	s := p.state.Load()
-	return len(s.isr) < len(s.replicas)
-}
-
-// UnderMinISR says whether writes with acks=all are refused.
-func (p *Partition) UnderMinISR() bool {
-	s := p.state.Load()
-	return len(s.isr) < s.minISR()
-}
 
 // minISR is min.insync.replicas capped at the number of replicas, as KRaft does.
 func (s *state) minISR() int { return min(s.config.MinInsyncReplicas, len(s.replicas)) }

@@ -342,7 +342,7 @@ func TestFailedFlushTakesPartitionsOffline(t *testing.T) {
 			t.Errorf("%s takes writes on a failed directory: %v", name, err)
 		}
 	}
-	if c := b.manager.Counts(); c.Offline != 2 || c.Partitions != 2 {
+	if c := b.manager.State(); c.OfflineReplicas != 2 || c.Partitions != 2 {
 		t.Errorf("%+v", c)
 	}
 }
