@@ -8,10 +8,15 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
+// gzipDecoder reads the members of a payload, one after the other. As Java's GZIPInputStream it takes bytes after a
+// member that start no other for the end.
 type gzipDecoder struct {
-	gzip.Reader
+	member  gzip.Reader
 	payload bytes.Reader
 }
+
+// minGzipMemberBytes is a member's header and trailer: Java does not look for another in less.
+const minGzipMemberBytes = 18
 
 var gzipDecoders = sync.Pool{New: func() any { return new(gzipDecoder) }}
 
@@ -22,11 +27,34 @@ func openGzip(payload []byte) (io.Reader, func(), error) {
 		gzipDecoders.Put(d)
 	}
 	d.payload.Reset(payload)
-	if err := d.Reset(&d.payload); err != nil {
+	if err := d.nextMember(); err != nil {
 		release()
 		return nil, nil, undecodable(err)
 	}
 	return d, release, nil
+}
+
+func (d *gzipDecoder) nextMember() error {
+	if err := d.member.Reset(&d.payload); err != nil {
+		return err
+	}
+	d.member.Multistream(false)
+	return nil
+}
+
+func (d *gzipDecoder) Read(p []byte) (int, error) {
+	for {
+		n, err := d.member.Read(p)
+		if err != io.EOF {
+			return n, err
+		}
+		if n > 0 {
+			return n, nil
+		}
+		if d.payload.Len() <= minGzipMemberBytes || d.nextMember() != nil {
+			return 0, io.EOF
+		}
+	}
 }
 
 // gzipEncoders has a pool per level, from −1 (index 0) to 9.

@@ -27,13 +27,41 @@ func openLz4(payload []byte) (io.Reader, func(), error) {
 		return nil, nil, undecodable(errLz4Magic)
 	}
 	d := lz4Decoders.Get().(*lz4Decoder)
-	d.payload.Reset(payload)
+	d.payload.Reset(firstLz4Frame(payload))
 	d.reader.Reset(&d.payload)
 	release := func() {
 		d.payload.Reset(nil)
 		lz4Decoders.Put(d)
 	}
 	return d.reader, release, nil
+}
+
+// firstLz4Frame cuts off what follows the first frame: Kafka does not look at it, the library would read on.
+func firstLz4Frame(payload []byte) []byte {
+	const (
+		flagsAt, headerBytes                                               = 4, 7
+		blockChecksums, contentSize, contentChecksum, dictionaryID, stored = 0x10, 0x08, 0x04, 0x01, 1 << 31
+	)
+	if len(payload) < headerBytes {
+		return payload
+	}
+	flags, at := payload[flagsAt], headerBytes
+	optional := func(flag byte, size int) int {
+		if flags&flag != 0 {
+			return size
+		}
+		return 0
+	}
+	at += optional(contentSize, 8) + optional(dictionaryID, 4)
+	for at+4 <= len(payload) {
+		size := binary.LittleEndian.Uint32(payload[at:]) &^ stored
+		at += 4
+		if size == 0 {
+			return payload[:min(at+optional(contentChecksum, 4), len(payload))]
+		}
+		at += int(size) + optional(blockChecksums, 4)
+	}
+	return payload
 }
 
 // lz4Levels maps Kafka's levels to the library's: 9, the default, means the fast compressor, as it does in Kafka.

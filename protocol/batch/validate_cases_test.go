@@ -1,13 +1,16 @@
 package batch
 
 import (
+	"bytes"
 	"encoding/binary"
+	"errors"
 	"math"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
+	"github.com/pierrec/lz4/v4"
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
@@ -69,6 +72,7 @@ func validationCases(t testing.TB) []validationCase {
 	cases = append(cases, recordCases(t)...)
 	cases = append(cases, timestampCases(t)...)
 	cases = append(cases, payloadCases(t)...)
+	cases = append(cases, framingCases(t)...)
 	return append(cases, recompressionCases(t)...)
 }
 
@@ -218,10 +222,7 @@ func timestampCases(t testing.TB) []validationCase {
 
 // payloadCases are compressed bytes that are not what they should be.
 func payloadCases(t testing.TB) []validationCase {
-	var whole []byte
-	for i := range int64(1000) {
-		whole = append(whole, encode(slices.Concat([]byte{0, 0}, appendVarint(nil, i), []byte{1, 1, 0}))...)
-	}
+	whole := consecutive(1000)
 	var cases []validationCase
 	for _, codec := range allCodecs[1:] {
 		b := wrap(t, codec, 1000, whole)
@@ -248,6 +249,64 @@ func payloadCases(t testing.TB) []validationCase {
 		validationCase{name: "zstd: best", raw: wrapCompressed(Zstd, 1000, zstdEncode(t, whole))},
 	)
 }
+
+// consecutive is a payload of n small records.
+func consecutive(n int64) []byte {
+	var payload []byte
+	for i := range n {
+		payload = append(payload, encode(slices.Concat([]byte{0, 0}, appendVarint(nil, i), []byte{1, 1, 0}))...)
+	}
+	return payload
+}
+
+// framingCases are streams that other encoders than Java's may write, whole or in parts.
+func framingCases(t testing.TB) []validationCase {
+	const n = 20_000
+	whole := consecutive(n)
+	var cases []validationCase
+	for _, codec := range allCodecs[1:] {
+		compress := func(records []byte) []byte {
+			b, err := appendCompressed(nil, Compression{Codec: codec}, records)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return b
+		}
+		var second, after, garbage *kerr.Error // Java reads one lz4 frame, and any number of gzip members, xerial streams and zstd frames
+		if codec == Lz4 {
+			second = kerr.InvalidRecord
+		} else {
+			after = kerr.InvalidRecord
+		}
+		if codec == Snappy || codec == Zstd {
+			garbage = kerr.UnknownServerError
+		}
+		parts := slices.Concat(compress(whole[:1000]), compress(whole[1000:]))
+		cases = append(cases,
+			validationCase{name: codec.name() + ": two streams", raw: wrapCompressed(codec, n, parts), code: second},
+			validationCase{name: codec.name() + ": second stream after the last record", raw: wrapCompressed(codec, n, slices.Concat(compress(whole), compress(whole))), code: after},
+			validationCase{name: codec.name() + ": garbage after the stream", raw: wrapCompressed(codec, n, append(compress(whole), "garbage!"...)), code: garbage},
+			validationCase{name: codec.name() + ": zeros after the stream", raw: wrapCompressed(codec, n, append(compress(whole), make([]byte, 16)...)), code: garbage},
+		)
+	}
+	for name, options := range map[string][]lz4.Option{
+		"block checksums":  {lz4.BlockChecksumOption(true), lz4.ChecksumOption(false)},
+		"content checksum": {lz4.ChecksumOption(true)},
+		"content size":     {lz4.SizeOption(uint64(len(whole))), lz4.ChecksumOption(false)},
+		"4 MiB blocks":     {lz4.BlockSizeOption(lz4.Block4Mb), lz4.ChecksumOption(false)},
+	} {
+		var out bytes.Buffer
+		w := lz4.NewWriter(&out)
+		if err := errors.Join(w.Apply(options...), discardCount(w.Write(whole)), w.Close()); err != nil {
+			t.Fatal(err)
+		}
+		cases = append(cases, validationCase{name: "lz4: " + name, raw: wrapCompressed(Lz4, n, out.Bytes())})
+		cases = append(cases, validationCase{name: "lz4: no end mark, " + name, raw: wrapCompressed(Lz4, n, out.Bytes()[:out.Len()-8]), code: kerr.UnknownServerError})
+	}
+	return cases
+}
+
+func discardCount(_ int, err error) error { return err }
 
 func snappyEncode(payload []byte) []byte {
 	framed := appendXerial(nil, payload)
