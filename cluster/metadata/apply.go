@@ -54,6 +54,22 @@ func (b *Builder) Build(offset int64, epoch int32) (*Image, Delta) {
 	return &b.im, b.delta
 }
 
+// Replaces makes the delta tell the change from old, of which the builder's image does not stem: everything in either.
+func (b *Builder) Replaces(old *Image) {
+	for t := range old.Topics() {
+		if _, ok := b.changed[t.Name]; !ok {
+			b.changed[t.Name] = b.im.topics.get(t.Name)
+		}
+	}
+	for at := range old.ConfigResources() {
+		b.configs[at] = true
+	}
+	for broker := range old.Brokers() {
+		b.brokers[broker.ID] = true
+	}
+	b.delta.Features, b.delta.ClientQuotas, b.delta.ScramCredentials, b.delta.ACLs = true, true, true, true
+}
+
 // Apply applies one record. After an error the builder is of no use.
 func (b *Builder) Apply(r Record) error {
 	switch r := r.(type) {

@@ -1,0 +1,214 @@
+package controller
+
+import (
+	"errors"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"grete/cluster/metadata"
+	"grete/cluster/raftlog"
+	"grete/internal/clock"
+	"grete/protocol/batch"
+)
+
+// decider is the active controller while this node leads. pending is the image with everything decided, committed or
+// not: decisions see their predecessors at once, answers wait for the commit.
+type decider struct {
+	n        *Node
+	lead     raftlog.Leader
+	pending  *metadata.Image // nil while not leading
+	sessions *sessions
+	expiry   clock.Timer
+	expired  chan struct{}
+}
+
+func newDecider(n *Node) *decider { return &decider{n: n, expired: make(chan struct{}, 1)} }
+
+func (d *decider) run() {
+	defer d.retire(ErrStopped)
+	for {
+		ops := d.n.ops
+		if !d.ready() {
+			ops = nil
+		}
+		select {
+		case <-d.n.ctx.Done():
+			return
+		case <-d.n.leaders:
+			d.onLeader(*d.n.lead.Load())
+		case first := <-ops:
+			d.serve(first)
+		case <-d.expired:
+			d.fenceExpired()
+		}
+	}
+}
+
+// ready says whether a request can be served or refused now. It has to wait while nobody leads, while this node leads but
+// has not applied its predecessors' records, and while too many answers wait for their commit; the applier pokes leaders.
+func (d *decider) ready() bool {
+	l := d.n.lead.Load()
+	return d.pending != nil && d.n.waiting.len() < queuedOps || l.NodeID != -1 && l.NodeID != d.n.o.NodeID
+}
+
+// onLeader takes office once the image has everything that was decided before, and leaves it when another leads.
+func (d *decider) onLeader(l raftlog.Leader) {
+	if l != d.lead {
+		d.retire(ErrNotController)
+		d.lead = l
+	}
+	im := d.n.Image()
+	if l.Start < 0 || d.pending != nil || im.Offset() < l.Start {
+		return
+	}
+	d.pending = im
+	d.sessions = newSessions(d.n.o.Config.Int("broker.session.timeout.ms"))
+	for b := range im.Brokers() {
+		if !b.Fenced {
+			d.sessions.touch(b.ID, d.n.o.Clock.Now())
+		}
+	}
+	d.armExpiry()
+	if records := d.bootstrap(); len(records) > 0 {
+		_ = d.propose(records) // refused: another leads now, which does the same
+	}
+}
+
+func (d *decider) retire(err error) {
+	if d.pending == nil {
+		return
+	}
+	d.pending, d.sessions = nil, nil
+	if d.expiry != nil {
+		d.expiry.Stop()
+		d.expiry = nil
+	}
+	d.n.waiting.failAll(err)
+}
+
+// bootstrap are the first records of a new cluster.
+func (d *decider) bootstrap() []metadata.Record {
+	if d.pending.Feature(metadataVersionFeature) != 0 {
+		return nil
+	}
+	var records []metadata.Record
+	for _, f := range d.n.o.Features {
+		if f.Default > 0 {
+			records = append(records, &metadata.FeatureLevelRecord{Name: f.Name, Level: f.Default})
+		}
+	}
+	return records
+}
+
+// serve decides first and whatever else waits, appends all their records as one batch, and leaves the answers to the
+// applier.
+func (d *decider) serve(first *op) {
+	if d.pending == nil {
+		first.reply <- outcome{err: ErrNotController}
+		return
+	}
+	var records []metadata.Record
+	var decided []waiter
+	before := d.pending
+	for o := first; o != nil; o = d.another(len(decided), len(records)) {
+		select {
+		case <-o.gone:
+			continue
+		default:
+		}
+		made, response, err := d.decide(o, int64(len(records)))
+		if err != nil {
+			o.reply <- outcome{err: err}
+			continue
+		}
+		records = append(records, made...)
+		decided = append(decided, waiter{response: response, reply: o.reply})
+	}
+	err := d.append(before, records)
+	for _, w := range decided {
+		if err != nil {
+			w.reply <- outcome{err: err}
+			continue
+		}
+		w.end = d.pending.Offset() + 1
+		d.n.waiting.add(w)
+	}
+	d.armExpiry()
+}
+
+// another takes a further waiting request into the batch while there is room.
+func (d *decider) another(ops, records int) *op {
+	if ops >= opsPerBatch || records >= recordsPerOp || d.n.waiting.len()+ops >= queuedOps {
+		return nil
+	}
+	select {
+	case o := <-d.n.ops:
+		return o
+	default:
+		return nil
+	}
+}
+
+// decide runs one request and lets pending have its records, which the log gets later.
+func (d *decider) decide(o *op, ahead int64) ([]metadata.Record, kmsg.Response, error) {
+	v := d.view(ahead)
+	records, response, err := v.decide(o.request)
+	if err != nil {
+		return nil, nil, err
+	}
+	next, _, err := d.pending.Apply(records, d.pending.Offset(), d.lead.Epoch)
+	if err != nil {
+		d.n.o.Logger.Error().Err(err).Int16("key", o.request.Key()).Msg("a decision does not fit the metadata it was made on")
+		return nil, nil, err
+	}
+	d.pending = next
+	return records, response, nil
+}
+
+// append proposes the records that pending has already; before is pending without them.
+func (d *decider) append(before *metadata.Image, records []metadata.Record) error {
+	if len(records) == 0 {
+		return nil
+	}
+	end, err := d.write(records)
+	if err != nil {
+		d.pending = before
+		return err
+	}
+	d.settle(end)
+	return nil
+}
+
+// propose decides nothing: it appends records of the controller's own and applies them to pending.
+func (d *decider) propose(records []metadata.Record) error {
+	next, _, err := d.pending.Apply(records, d.pending.Offset(), d.lead.Epoch)
+	if err != nil {
+		return err
+	}
+	before := d.pending
+	d.pending = next
+	return d.append(before, records)
+}
+
+func (d *decider) settle(end int64) { d.pending, _, _ = d.pending.Apply(nil, end-1, d.lead.Epoch) }
+
+// write appends records as one batch, which is committed whole or not at all.
+func (d *decider) write(records []metadata.Record) (end int64, err error) {
+	nowMs := clock.Millis(d.n.o.Clock)
+	built := make([]batch.Record, len(records))
+	for i, r := range records {
+		built[i] = batch.Record{TimestampMs: nowMs, Value: metadata.AppendRecord(nil, r)}
+	}
+	b, err := raftlog.Batch(built)
+	if err != nil {
+		return 0, err
+	}
+	end, err = d.n.raft.Propose(d.n.ctx, d.lead.Epoch, b)
+	switch {
+	case errors.Is(err, raftlog.ErrNotLeader):
+		return 0, ErrNotController
+	case err != nil:
+		return 0, errors.Join(ErrNotController, err)
+	}
+	return end, nil
+}

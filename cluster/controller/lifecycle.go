@@ -1,0 +1,231 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"grete/cluster/metadata"
+	"grete/internal/clock"
+	"grete/protocol"
+)
+
+// Requester is what the lifecycle needs of a Node, or of a client of the active controller.
+type Requester interface {
+	Do(ctx context.Context, p protocol.Principal, req kmsg.Request) (kmsg.Response, error)
+	Image() *metadata.Image
+}
+
+// LifecycleOptions describe the broker to its controller.
+type LifecycleOptions struct {
+	Controller Requester
+	Principal  protocol.Principal // whom inter-broker requests come from
+	Clock      clock.Clock
+	Logger     zerolog.Logger
+	NodeID     int32
+	ClusterID  string
+	// Incarnation is new for every run of the process (NewIncarnation).
+	Incarnation metadata.UUID
+	Endpoints   []metadata.Endpoint // advertised.listeners
+	Rack        string              // broker.rack, "" when none
+	LogDirs     []metadata.UUID     // directory.id of every log directory
+	Features    []Feature           // nil: DefaultFeatures
+	IntervalMs  int64               // broker.heartbeat.interval.ms
+}
+
+// Lifecycle keeps the broker registered: registration, heartbeats, controlled shutdown. One goroutine.
+type Lifecycle struct {
+	o     LifecycleOptions
+	epoch atomic.Int64
+
+	ctx      context.Context
+	cancel   context.CancelFunc
+	wg       sync.WaitGroup
+	shutdown atomic.Bool
+	wake     chan struct{} // holds one: heartbeat now
+	told     chan struct{} // closed when the controller lets the broker go
+}
+
+// retryEvery is how soon a failed request is tried again.
+const retryEvery = 100 * time.Millisecond
+
+// NewLifecycle makes one that has not begun.
+func NewLifecycle(o LifecycleOptions) *Lifecycle {
+	if o.Features == nil {
+		o.Features = DefaultFeatures()
+	}
+	l := &Lifecycle{o: o, wake: make(chan struct{}, 1), told: make(chan struct{})}
+	l.epoch.Store(-1)
+	return l
+}
+
+// BrokerEpoch is the epoch of this registration, -1 before it.
+func (l *Lifecycle) BrokerEpoch() int64 { return l.epoch.Load() }
+
+// Start registers the broker and returns once it is unfenced: from then on it is given partitions, and this node's image
+// names it. It retries what may succeed later until ctx ends.
+func (l *Lifecycle) Start(ctx context.Context) error {
+	if err := l.register(ctx); err != nil {
+		return err
+	}
+	for {
+		resp, err := l.heartbeat(ctx)
+		if err == nil && !resp.IsFenced {
+			break
+		}
+		if err := l.pause(ctx, retryEvery); err != nil {
+			return err
+		}
+	}
+	l.ctx, l.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	l.wg.Go(l.run)
+	return nil
+}
+
+// Shutdown is the controlled shutdown: it returns once the controller has moved what this broker led, or when ctx ends,
+// and heartbeats have stopped.
+func (l *Lifecycle) Shutdown(ctx context.Context) error {
+	l.shutdown.Store(true)
+	poke(l.wake)
+	var err error
+	select {
+	case <-l.told:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	l.Stop()
+	return err
+}
+
+// Stop ends the heartbeats without telling the controller.
+func (l *Lifecycle) Stop() {
+	l.cancel()
+	l.wg.Wait()
+}
+
+func (l *Lifecycle) run() {
+	ticker := l.o.Clock.NewTicker(time.Duration(l.o.IntervalMs) * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-l.ctx.Done():
+			return
+		case <-ticker.C():
+		case <-l.wake:
+		}
+		resp, err := l.heartbeat(l.ctx)
+		if err != nil {
+			l.recover(err)
+			continue
+		}
+		if resp.ShouldShutdown {
+			close(l.told)
+			return
+		}
+		if l.shutdown.Load() {
+			_ = l.pause(l.ctx, time.Millisecond)
+			poke(l.wake)
+		}
+	}
+}
+
+// recover registers again when the controller does not know this registration any more; other faults pass by themselves.
+func (l *Lifecycle) recover(err error) {
+	if l.ctx.Err() != nil {
+		return
+	}
+	l.o.Logger.Warn().Err(err).Msg("a broker heartbeat failed")
+	if code, ok := err.(*kerr.Error); ok && code == kerr.StaleBrokerEpoch {
+		if err := l.register(l.ctx); err != nil && l.ctx.Err() == nil {
+			l.o.Logger.Error().Err(err).Msg("the broker cannot register again")
+		}
+	}
+	if l.pause(l.ctx, retryEvery) == nil {
+		poke(l.wake)
+	}
+}
+
+// register asks until the controller accepts; only a refusal that will last is an error.
+func (l *Lifecycle) register(ctx context.Context) error {
+	for {
+		resp, err := l.o.Controller.Do(ctx, l.o.Principal, l.registration())
+		if err == nil {
+			r := resp.(*kmsg.BrokerRegistrationResponse)
+			switch r.ErrorCode {
+			case 0:
+				l.epoch.Store(r.BrokerEpoch)
+				return nil
+			case kerr.InconsistentClusterID.Code, kerr.InvalidRegistration.Code, kerr.UnsupportedVersion.Code:
+				return fmt.Errorf("the controller refuses broker %d: %w", l.o.NodeID, kerr.ErrorForCode(r.ErrorCode))
+			}
+			err = kerr.ErrorForCode(r.ErrorCode)
+		}
+		l.o.Logger.Warn().Err(err).Msg("the broker is not registered yet")
+		if err := l.pause(ctx, retryEvery); err != nil {
+			return err
+		}
+	}
+}
+
+func (l *Lifecycle) registration() *kmsg.BrokerRegistrationRequest {
+	r := kmsg.NewPtrBrokerRegistrationRequest()
+	r.Version = r.MaxVersion()
+	r.BrokerID, r.ClusterID, r.IncarnationID = l.o.NodeID, l.o.ClusterID, l.o.Incarnation
+	r.PreviousBrokerEpoch = l.epoch.Load()
+	if l.o.Rack != "" {
+		r.Rack = &l.o.Rack
+	}
+	for _, e := range l.o.Endpoints {
+		listener := kmsg.NewBrokerRegistrationRequestListener()
+		listener.Name, listener.Host, listener.Port, listener.SecurityProtocol = e.Listener, e.Host, e.Port, e.SecurityProtocol
+		r.Listeners = append(r.Listeners, listener)
+	}
+	for _, f := range l.o.Features {
+		feature := kmsg.NewBrokerRegistrationRequestFeature()
+		feature.Name, feature.MinSupportedVersion, feature.MaxSupportedVersion = f.Name, f.Min, f.Max
+		r.Features = append(r.Features, feature)
+	}
+	for _, id := range l.o.LogDirs {
+		r.LogDirs = append(r.LogDirs, id)
+	}
+	return r
+}
+
+func (l *Lifecycle) heartbeat(ctx context.Context) (*kmsg.BrokerHeartbeatResponse, error) {
+	r := kmsg.NewPtrBrokerHeartbeatRequest()
+	r.Version = r.MaxVersion()
+	r.BrokerID, r.BrokerEpoch = l.o.NodeID, l.epoch.Load()
+	r.CurrentMetadataOffset = l.o.Controller.Image().Offset()
+	r.WantShutdown = l.shutdown.Load()
+	resp, err := l.o.Controller.Do(ctx, l.o.Principal, r)
+	if err != nil {
+		return nil, err
+	}
+	heard := resp.(*kmsg.BrokerHeartbeatResponse)
+	if heard.ErrorCode != 0 {
+		return nil, kerr.ErrorForCode(heard.ErrorCode)
+	}
+	return heard, nil
+}
+
+// pause waits on the injected clock.
+func (l *Lifecycle) pause(ctx context.Context, d time.Duration) error {
+	over := make(chan struct{})
+	timer := l.o.Clock.AfterFunc(d, func() { close(over) })
+	defer timer.Stop()
+	select {
+	case <-over:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// NewIncarnation makes an incarnation id of random bytes.
+func NewIncarnation(fill func(p []byte)) metadata.UUID { return metadata.NewUUID(fill) }

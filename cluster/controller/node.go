@@ -1,0 +1,136 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"grete/cluster/metadata"
+	"grete/cluster/raftlog"
+	"grete/protocol"
+)
+
+// Node follows the metadata log and, while it leads the quorum, is the active controller. Three goroutines: Raft's, the
+// applier (log to images), the decider (requests to records).
+type Node struct {
+	o     Options
+	raft  *raftlog.Node
+	image atomic.Pointer[metadata.Image]
+
+	ops     chan *op
+	waiting *waitList
+	commits chan struct{} // the commit index has moved; holds one
+	leaders chan struct{} // leadership has changed, or an epoch's first record is applied; holds one
+	lead    atomic.Pointer[raftlog.Leader]
+	// received is a leader's snapshot that the applier has to load.
+	received atomic.Pointer[raftlog.Snapshot]
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+	failed sync.Once
+}
+
+// Start loads the newest snapshot, which OnImage sees before Start returns, and runs the node. Only reading is done on
+// the caller's goroutine: a node that is alone becomes leader, and the rest of the log arrives, shortly after.
+func Start(ctx context.Context, o Options) (*Node, error) {
+	if err := o.fill(); err != nil {
+		return nil, err
+	}
+	n := &Node{
+		o: o, waiting: newWaitList(), ops: make(chan *op, queuedOps),
+		commits: make(chan struct{}, 1), leaders: make(chan struct{}, 1),
+	}
+	n.lead.Store(&raftlog.Leader{NodeID: -1, Start: -1})
+	n.image.Store(&metadata.Image{})
+	raft, err := raftlog.Open(raftlog.Options{
+		NodeID: o.NodeID, Voters: o.Voters, Log: o.Log, FS: o.FS, Dir: o.Dir, Clock: o.Clock, Logger: o.Logger,
+		Transport: o.Transport, ElectionMs: int(o.Config.Int("controller.quorum.election.timeout.ms")),
+		OnCommit: func(int64) { poke(n.commits) }, OnLeader: n.onLeader,
+		OnSnapshot: func(s raftlog.Snapshot) { n.received.Store(&s) }, OnFailure: n.fail,
+	})
+	if err != nil {
+		return nil, err
+	}
+	n.raft = raft
+	a, err := newApplier(n)
+	if err != nil {
+		return nil, err
+	}
+	n.ctx, n.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	n.wg.Go(a.run)
+	n.wg.Go(newDecider(n).run)
+	raft.Start()
+	return n, nil
+}
+
+// Image is the newest metadata that OnImage has seen.
+func (n *Node) Image() *metadata.Image { return n.image.Load() }
+
+// Do has the active controller decide req, and returns once this node's image has what came of it and OnImage has
+// returned for it. While nobody is known to lead, it waits, as long as ctx allows.
+func (n *Node) Do(ctx context.Context, p protocol.Principal, req kmsg.Request) (kmsg.Response, error) {
+	reply := make(chan outcome, 1)
+	o := &op{principal: p, request: req, gone: ctx.Done(), reply: reply}
+	select {
+	case n.ops <- o:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-n.ctx.Done():
+		return nil, ErrStopped
+	}
+	select {
+	case out := <-reply:
+		return out.response, out.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-n.ctx.Done():
+		return nil, ErrStopped
+	}
+}
+
+// Stop ends the node and waits for its goroutines. Requests still waiting get ErrStopped.
+func (n *Node) Stop(ctx context.Context) error {
+	n.cancel()
+	stopped := make(chan struct{})
+	go func() {
+		n.wg.Wait()
+		n.raft.Stop()
+		close(stopped)
+	}()
+	select {
+	case <-stopped:
+		return n.raft.Failure()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// onLeader runs on Raft's goroutine.
+func (n *Node) onLeader(l raftlog.Leader) {
+	n.lead.Store(&l)
+	poke(n.leaders)
+	poke(n.commits) // the image names the controller
+}
+
+// fail reports, once, why this node has stopped working; a failure that comes of being stopped is none.
+func (n *Node) fail(err error) {
+	if errors.Is(err, raftlog.ErrStopped) {
+		return
+	}
+	n.failed.Do(func() {
+		n.cancel()
+		n.o.OnFailure(err)
+	})
+}
+
+// poke sets a signal that one receiver takes up when it next can.
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,130 @@
+// Package controller is the active controller of the cluster and the broker's side of it: requests that change
+// metadata are decided one after the other against an image (pure functions), appended to the metadata log, applied on every
+// broker, and answered once this broker's image has them.
+package controller
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"grete/cluster/metadata"
+	"grete/cluster/raftlog"
+	"grete/internal/clock"
+	"grete/internal/config"
+	"grete/internal/vfs"
+	"grete/logstore"
+	"grete/protocol"
+)
+
+// LogID is the metadata log, which belongs to the topic id metadata.MetadataTopicID.
+var LogID = logstore.ID{Topic: "__cluster_metadata", Partition: 0}
+
+// LogConfig is how the metadata log is to be created: nothing expires, snapshots alone let go of it.
+func LogConfig(defaults logstore.Config) logstore.Config {
+	c := defaults
+	c.RetentionMs, c.RetentionBytes = -1, -1
+	c.Delete, c.Compact = false, false
+	c.MaxMessageBytes = maxBatchBytes
+	c.FlushMessages, c.FlushMs = 0, 0 // raftlog flushes
+	return c
+}
+
+// Feature is a feature that this software knows: the levels it can run at, and the one that a new cluster gets.
+type Feature struct {
+	Name              string
+	Min, Max, Default int16
+}
+
+// Levels of metadata.version: what Kafka 4.4 knows and finalizes (4.4-IV2).
+const (
+	minMetadataVersion = 7
+	maxMetadataVersion = 33
+)
+
+// DefaultFeatures are the features that this software serves. Those that belong to work still to come are left out, so
+// that no client relies on them.
+func DefaultFeatures() []Feature {
+	return []Feature{{Name: metadataVersionFeature, Min: minMetadataVersion, Max: maxMetadataVersion, Default: maxMetadataVersion}}
+}
+
+const metadataVersionFeature = "metadata.version"
+
+// Options describe a node.
+type Options struct {
+	NodeID    int32
+	ClusterID string
+	Voters    []int32     // of a new metadata log; nil: this node alone
+	Log       raftlog.Log // the metadata log, created with LogID and LogConfig
+	FS        vfs.FS
+	Dir       string // of the metadata log's partition
+	Clock     clock.Clock
+	Rand      *rand.Rand // used by the node alone from now on
+	Logger    zerolog.Logger
+	Transport raftlog.Transport
+	Config    config.Layers // what the broker was started with
+	Features  []Feature     // nil: DefaultFeatures
+
+	// OnImage is told every new image with what changed since old, in order, before Image returns it and before the
+	// requests that caused it are answered. It runs on the applier's goroutine.
+	OnImage func(old, new *metadata.Image, d metadata.Delta)
+	// OnFailure is told once that this node can no longer take part: a failed write, or a log it cannot apply.
+	OnFailure func(error)
+}
+
+// Bounds; those with Kafka's name in the comment are Kafka's.
+const (
+	queuedOps          = 1000     // requests waiting for the controller; more wait in Do
+	opsPerBatch        = 100      // requests decided before their records are appended together
+	maxBatchBytes      = 64 << 20 // of one batch of records
+	recordsPerOp       = 10_000   // QuorumController.MAX_RECORDS_PER_USER_OP
+	partitionsPerOp    = 10_000   // partitions that one request may create
+	producerIDBlock    = 1000     // ProducerIdsBlock.PRODUCER_ID_BLOCK_SIZE
+	applyChunkBytes    = 1 << 20
+	snapshotRetryEvery = time.Minute
+)
+
+var (
+	// ErrNotController: another node leads the quorum, or this one has just lost it. Kafka code 41.
+	ErrNotController = errors.New("this node is not the active controller")
+	// ErrStopped: the node is stopping, or has failed.
+	ErrStopped = errors.New("the controller is stopped")
+	// ErrUnsupported: no rule for this request.
+	ErrUnsupported = errors.New("the controller does not serve this request")
+)
+
+// op is a request on its way through the controller.
+type op struct {
+	principal protocol.Principal
+	request   kmsg.Request
+	gone      <-chan struct{} // closed when nobody waits any more
+	reply     chan<- outcome
+}
+
+type outcome struct {
+	response kmsg.Response
+	err      error
+}
+
+func (o *Options) fill() error {
+	if o.Features == nil {
+		o.Features = DefaultFeatures()
+	}
+	if o.Voters == nil {
+		o.Voters = []int32{o.NodeID}
+	}
+	if o.OnImage == nil {
+		o.OnImage = func(_, _ *metadata.Image, _ metadata.Delta) {}
+	}
+	if o.OnFailure == nil {
+		o.OnFailure = func(error) {}
+	}
+	if o.Log == nil || o.FS == nil || o.Clock == nil || o.Rand == nil {
+		return fmt.Errorf("controller: Log, FS, Clock and Rand are needed")
+	}
+	return nil
+}

@@ -1,0 +1,120 @@
+package raftlog
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"path"
+
+	"go.etcd.io/raft/v3/raftpb"
+
+	"grete/internal/clock"
+)
+
+// snapshotEnd is the offset at which the newest snapshot ends, 0 when there is none.
+func (n *Node) snapshotEnd() int64 {
+	if n.newest == nil {
+		return 0
+	}
+	return n.newest.id.end
+}
+
+// Snapshot is the state machine's records up to End, the last offset having Epoch, in batches.
+type Snapshot struct {
+	Raw   []byte
+	End   int64
+	Epoch int32
+}
+
+// TakeSnapshot gives the newest snapshot to the state machine, once and before Start; ok is false when there is none.
+func (n *Node) TakeSnapshot() (s Snapshot, ok bool) {
+	if n.newest == nil {
+		return Snapshot{}, false
+	}
+	s = Snapshot{n.newest.raw, n.newest.id.end, n.newest.id.epoch}
+	n.newest.raw = nil
+	return s, true
+}
+
+// WriteSnapshot saves the state machine's records up to end, the last offset having epoch, and lets go of the log before
+// the snapshot that was the newest until now: slower followers still find what lies between. It may run on any goroutine,
+// one at a time.
+func (n *Node) WriteSnapshot(end int64, epoch int32, values iter.Seq[[]byte]) error {
+	id := snapshotID{end, epoch}
+	var conf *raftpb.ConfState
+	if err := n.call(func() { conf = n.confs.at(end) }); err != nil {
+		return err
+	}
+	if err := writeSnapshot(n.o.FS, n.o.Dir, id, conf, clock.Millis(n.o.Clock), values); err != nil {
+		return fmt.Errorf("writing metadata snapshot %s: %w", id.fileName(), err)
+	}
+	var err error
+	if stopped := n.call(func() { err = n.compact(&snapshot{id: id, conf: conf}) }); stopped != nil {
+		return stopped
+	}
+	return err
+}
+
+// compact makes s the newest snapshot and the one before it the base of the log. The log's start moves before older
+// snapshots go: a crash between leaves more than is needed, never less.
+func (n *Node) compact(s *snapshot) error {
+	previous := n.newest
+	n.newest, n.storage.conf = s, s.conf
+	if previous == nil || previous.id.end <= n.storage.base.end {
+		return nil
+	}
+	n.storage.base = previous.id
+	if err := n.o.Log.AdvanceStart(previous.id.end); err != nil {
+		return err
+	}
+	ids, err := listSnapshots(n.o.FS, n.o.Dir)
+	for _, id := range ids {
+		if id.end < previous.id.end {
+			err = errors.Join(err, n.o.FS.Remove(path.Join(n.o.Dir, id.fileName())))
+		}
+	}
+	return err
+}
+
+// raftSnapshot is the newest snapshot for a follower that needs what the log no longer has.
+func (n *Node) raftSnapshot() (*raftpb.Snapshot, error) {
+	if n.newest == nil {
+		return &raftpb.Snapshot{}, nil
+	}
+	s, err := readSnapshot(n.o.FS, n.o.Dir, n.newest.id)
+	if err != nil {
+		return nil, err
+	}
+	index, term := uint64(s.id.end), uint64(s.id.epoch)
+	return &raftpb.Snapshot{
+		Data:     s.raw,
+		Metadata: &raftpb.SnapshotMetadata{ConfState: s.conf, Index: &index, Term: &term},
+	}, nil
+}
+
+// install replaces state and log by a leader's snapshot.
+func (n *Node) install(received *raftpb.Snapshot) error {
+	id := snapshotID{int64(received.Metadata.GetIndex()), int32(received.Metadata.GetTerm())}
+	s, err := checkSnapshot(id, received.Data)
+	if err != nil {
+		return fmt.Errorf("snapshot %s of the leader: %w", id.fileName(), err)
+	}
+	err = writeFile(n.o.FS, path.Join(n.o.Dir, id.fileName()), partSuffix, func(w io.Writer) error {
+		_, err := w.Write(received.Data)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if n.o.OnSnapshot != nil { // first, so that who reads the log knows why it has gone
+		n.o.OnSnapshot(Snapshot{received.Data, id.end, id.epoch})
+	}
+	if err := n.o.Log.RestartAt(id.end); err != nil {
+		return err
+	}
+	n.newest, n.storage.base, n.storage.conf = &snapshot{id: id, conf: s.conf}, id, s.conf
+	n.confs.add(id.end, s.conf)
+	n.advanceCommitted(id.end)
+	return nil
+}

@@ -1,0 +1,35 @@
+package raftlog
+
+import (
+	"errors"
+	"fmt"
+)
+
+var (
+	// ErrNotLeader: this node does not lead the quorum in the epoch named.
+	ErrNotLeader = errors.New("not the leader of the metadata quorum")
+	// ErrStopped: the node was stopped, or has failed and stepped down.
+	ErrStopped = errors.New("the metadata log is stopped")
+	// ErrDamaged: a file that the metadata log cannot do without is damaged or missing.
+	ErrDamaged = errors.New("the metadata log is damaged")
+)
+
+// DamagedError names the damaged file and what to do. Nothing has been changed or deleted.
+type DamagedError struct {
+	Path   string
+	Err    error
+	Advice string
+}
+
+func (e *DamagedError) Error() string {
+	return fmt.Sprintf("%s: %v; nothing was changed: %s", e.Path, e.Err, e.Advice)
+}
+
+func (e *DamagedError) Unwrap() []error { return []error{ErrDamaged, e.Err} }
+
+const restoreAdvice = "restore the file from a backup; or, when other voters of the quorum are healthy, move this " +
+	"node's __cluster_metadata-0 directory aside and start it again with an empty one"
+
+func damaged(path string, format string, args ...any) error {
+	return &DamagedError{Path: path, Err: fmt.Errorf(format, args...), Advice: restoreAdvice}
+}

@@ -1,0 +1,333 @@
+// Package raftlog is the node of the metadata quorum: etcd's Raft driven over a logstore log in Kafka's formats. A log with
+// one voter runs the same code as one with many, without a transport.
+package raftlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
+
+	"grete/internal/clock"
+	"grete/internal/vfs"
+	"grete/protocol/batch"
+)
+
+// Transport carries Raft's messages to other nodes. Send encodes m before it returns and never blocks on the
+// network; it may drop. What arrives is given to Node.Step.
+type Transport interface {
+	Send(m *raftpb.Message)
+}
+
+// Options describe one node.
+type Options struct {
+	NodeID     int32
+	Voters     []int32 // controller.quorum.voters: the voters of a log that is new; an older log knows its own
+	Log        Log
+	FS         vfs.FS
+	Dir        string // of the log: quorum-state and snapshots live in it
+	Clock      clock.Clock
+	Logger     zerolog.Logger
+	Transport  Transport // nil: there are no other nodes
+	ElectionMs int       // controller.quorum.election.timeout.ms; default 1000
+
+	// OnCommit is told the new high watermark, OnLeader who leads. They run on the node's goroutine and must not block.
+	OnCommit func(end int64)
+	OnLeader func(Leader)
+	// OnSnapshot gives a snapshot that replaces the state machine: the leader no longer has the log before it.
+	OnSnapshot func(Snapshot)
+	// OnFailure is told once that a write or fsync has failed: the node has stepped down and stopped.
+	OnFailure func(error)
+}
+
+// Leader says who leads the quorum.
+type Leader struct {
+	NodeID int32 // -1: nobody known
+	Epoch  int32
+	// Start is the offset from which this node, as leader, appends; -1 when another node leads. The state machine
+	// must have applied everything below it before it decides anything.
+	Start int64
+}
+
+const (
+	ticksPerElection = 10
+	inboxMessages    = 1024     // messages of other nodes waiting; more are dropped, as a network may
+	uncommittedBytes = 64 << 20 // proposals beyond it are refused until some are committed
+	messageBytes     = 1 << 20
+	inflightMessages = 256
+	maxProposals     = 256 // taken into one round
+)
+
+// Node takes part in the quorum. All of Raft happens on one goroutine.
+type Node struct {
+	o       Options
+	storage *storage
+	raw     *raft.RawNode
+	state   quorumState
+	newest  *snapshot // nil: none
+
+	proposals chan proposal
+	inbox     chan *raftpb.Message
+	calls     chan func()
+	stop      chan struct{}
+	done      chan struct{}
+	stopOnce  sync.Once
+
+	lead      Leader
+	committed atomic.Int64
+	confs     confHistory
+	failure   error // set before done is closed
+}
+
+type proposal struct {
+	epoch int32
+	batch batch.Batch
+	reply chan<- proposed
+}
+
+type proposed struct {
+	end int64
+	err error
+}
+
+// Open loads the node's state, checking it; it does not run until Start.
+func Open(o Options) (*Node, error) {
+	if o.ElectionMs <= 0 {
+		o.ElectionMs = 1000
+	}
+	n := &Node{
+		o: o, lead: Leader{NodeID: -1, Start: -1},
+		proposals: make(chan proposal), inbox: make(chan *raftpb.Message, inboxMessages), calls: make(chan func()),
+		stop: make(chan struct{}), done: make(chan struct{}),
+	}
+	if err := n.load(); err != nil {
+		return nil, err
+	}
+	raw, err := raft.NewRawNode(&raft.Config{
+		ID: raftID(o.NodeID), ElectionTick: ticksPerElection, HeartbeatTick: 1,
+		Storage: n.storage, Applied: uint64(n.snapshotEnd()),
+		MaxSizePerMsg: messageBytes, MaxCommittedSizePerReady: messageBytes,
+		MaxUncommittedEntriesSize: uncommittedBytes, MaxInflightMsgs: inflightMessages,
+		CheckQuorum: true, PreVote: true, DisableProposalForwarding: true, Logger: raftLogger{o.Logger},
+	})
+	if err != nil {
+		return nil, err
+	}
+	n.raw = raw
+	n.committed.Store(n.snapshotEnd())
+	return n, nil
+}
+
+// raftID: Raft numbers nodes from 1, Kafka from 0.
+func raftID(nodeID int32) uint64 { return uint64(nodeID) + 1 }
+func nodeID(raftID uint64) int32 { return int32(raftID) - 1 }
+
+// Start runs the node; the only voter of a log campaigns at once.
+func (n *Node) Start() { go n.run() }
+
+// Stop ends the node and waits for it.
+func (n *Node) Stop() {
+	n.stopOnce.Do(func() { close(n.stop) })
+	<-n.done
+}
+
+// Failure is what made a node stop that was not told to, else nil. Valid once stopped.
+func (n *Node) Failure() error {
+	select {
+	case <-n.done:
+		return n.failure
+	default:
+		return nil
+	}
+}
+
+// CommittedEnd is the high watermark: everything below it is committed.
+func (n *Node) CommittedEnd() int64 { return n.committed.Load() }
+
+// ReadCommitted copies whole committed batches from offset, at least one; nil when there is none yet.
+func (n *Node) ReadCommitted(offset int64, maxBytes int) ([]byte, error) {
+	end := n.CommittedEnd()
+	if offset >= end {
+		return nil, nil
+	}
+	return readBatches(n.o.Log, offset, maxBytes, end)
+}
+
+// Propose appends b as leader of epoch and returns the offset after it, before it is durable or committed; OnCommit tells
+// that. ErrNotLeader: nothing was appended. b belongs to the node from then on.
+func (n *Node) Propose(ctx context.Context, epoch int32, b batch.Batch) (end int64, err error) {
+	reply := make(chan proposed, 1)
+	select {
+	case n.proposals <- proposal{epoch, b, reply}:
+		p := <-reply
+		return p.end, p.err
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	case <-n.done:
+		return 0, ErrStopped
+	}
+}
+
+// Step takes a message of another node. It is dropped when too many wait.
+func (n *Node) Step(m *raftpb.Message) {
+	select {
+	case n.inbox <- m:
+	default:
+	}
+}
+
+// call runs f on the node's goroutine.
+func (n *Node) call(f func()) error {
+	ran := make(chan struct{})
+	select {
+	case n.calls <- func() { f(); close(ran) }:
+		<-ran
+		return nil
+	case <-n.done:
+		return ErrStopped
+	}
+}
+
+func (n *Node) run() {
+	defer close(n.done)
+	defer n.recoverReadFailure()
+	if err := n.loop(); err != nil {
+		n.fail(err)
+	}
+}
+
+// recoverReadFailure: Raft panics when it cannot read its log. That is a failed disk, not a fault of the program.
+func (n *Node) recoverReadFailure() {
+	if n.storage.failure == nil {
+		return
+	}
+	if r := recover(); r != nil {
+		n.fail(n.storage.failure)
+	}
+}
+
+func (n *Node) loop() error {
+	if n.alone() {
+		if err := n.raw.Campaign(); err != nil {
+			return err
+		}
+	}
+	ticker := &ticker{clock: n.o.Clock, every: time.Duration(n.o.ElectionMs) * time.Millisecond / ticksPerElection}
+	defer ticker.stop()
+	for {
+		for n.raw.HasReady() {
+			if err := n.ready(n.raw.Ready()); err != nil {
+				return err
+			}
+		}
+		select {
+		case p := <-n.proposals:
+			n.proposeAll(p)
+		case m := <-n.inbox:
+			if err := whole(m); err == nil {
+				_ = n.raw.Step(m) // a message of a removed or unknown node is no fault of ours
+			}
+		case f := <-n.calls:
+			f()
+		case <-ticker.c(!n.alone()):
+			n.raw.Tick()
+		case <-n.stop:
+			return nil
+		}
+	}
+}
+
+// alone says whether this node is the only member: then time plays no part, and an idle node does nothing at all.
+func (n *Node) alone() bool {
+	c := n.confs.latest()
+	return len(c.Voters) == 1 && c.Voters[0] == raftID(n.o.NodeID) && len(c.Learners)+len(c.VotersOutgoing) == 0
+}
+
+// proposeAll takes all proposals that wait: they share one write and one fsync.
+func (n *Node) proposeAll(p proposal) {
+	end := n.o.Log.EndOffset()
+	for taken := 1; ; taken++ {
+		end = n.propose(p, end)
+		if taken == maxProposals {
+			return
+		}
+		select {
+		case p = <-n.proposals:
+		default:
+			return
+		}
+	}
+}
+
+// propose appends p at end and returns the offset after it. Every Ready has been handled before, so that what Raft has
+// appended is what the log holds, and what this round has proposed.
+func (n *Node) propose(p proposal, end int64) int64 {
+	if n.lead.NodeID != n.o.NodeID || n.lead.Epoch != p.epoch {
+		p.reply <- proposed{err: ErrNotLeader}
+		return end
+	}
+	id, first := raftID(n.o.NodeID), &raftpb.Entry{Type: raftpb.EntryNormal.Enum(), Data: p.batch}
+	entries := append([]*raftpb.Entry{first}, make([]*raftpb.Entry, p.batch.LastOffsetDelta())...)
+	for i := range entries[1:] {
+		entries[i+1] = &raftpb.Entry{Type: raftpb.EntryNormal.Enum()}
+	}
+	err := n.raw.Step(&raftpb.Message{Type: raftpb.MsgProp.Enum(), From: &id, To: &id, Entries: entries})
+	if err != nil {
+		p.reply <- proposed{err: errors.Join(ErrNotLeader, err)}
+		return end
+	}
+	end += int64(len(entries))
+	p.reply <- proposed{end: end}
+	return end
+}
+
+// fail steps down: what is not committed stays unanswered, and nothing more is written.
+func (n *Node) fail(err error) {
+	n.failure = fmt.Errorf("the metadata log failed, stepping down: %w", err)
+	n.o.Logger.Error().Err(err).Msg("the metadata log failed: this node steps down from the quorum until it is restarted")
+	n.setLeader(Leader{NodeID: -1, Epoch: n.lead.Epoch, Start: -1})
+	if n.o.OnFailure != nil {
+		n.o.OnFailure(n.failure)
+	}
+}
+
+func (n *Node) setLeader(l Leader) {
+	if l == n.lead {
+		return
+	}
+	n.lead = l
+	if n.o.OnLeader != nil {
+		n.o.OnLeader(l)
+	}
+}
+
+// ticker ticks only while it is wanted.
+type ticker struct {
+	clock clock.Clock
+	every time.Duration
+	t     clock.Ticker
+}
+
+func (t *ticker) c(wanted bool) <-chan time.Time {
+	switch {
+	case wanted && t.t == nil:
+		t.t = t.clock.NewTicker(t.every)
+	case !wanted:
+		t.stop()
+		return nil
+	}
+	return t.t.C()
+}
+
+func (t *ticker) stop() {
+	if t.t != nil {
+		t.t.Stop()
+		t.t = nil
+	}
+}

@@ -1,0 +1,116 @@
+package raftlog
+
+import (
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+
+	"grete/internal/clock"
+)
+
+// ready does what Raft asks for, in the order that its safety needs: vote, log, both durable, only then messages and
+// commits. Proposals that arrive meanwhile share the next round's fsync.
+func (n *Node) ready(rd raft.Ready) error {
+	if !raft.IsEmptySnap(rd.Snapshot) {
+		if err := n.install(rd.Snapshot); err != nil {
+			return err
+		}
+	}
+	if err := n.saveVote(rd.HardState); err != nil {
+		return err
+	}
+	leader := n.leaderAfter(rd)
+	if len(rd.Entries) > 0 {
+		if err := n.appendDurably(rd.Entries, leader.NodeID); err != nil {
+			return err
+		}
+	}
+	n.setLeader(leader)
+	n.send(rd.Messages)
+	if err := n.commit(rd.CommittedEntries); err != nil {
+		return err
+	}
+	n.raw.Advance(rd)
+	return nil
+}
+
+// saveVote writes quorum-state when term or vote changed. The commit index needs no fsync: it is found again.
+func (n *Node) saveVote(h *raftpb.HardState) error {
+	if raft.IsEmptyHardState(h) {
+		return nil
+	}
+	term, voted := int32(h.GetTerm()), nodeID(h.GetVote())
+	if term == n.state.LeaderEpoch && voted == n.state.VotedID {
+		return nil
+	}
+	n.state.LeaderEpoch, n.state.VotedID, n.state.LeaderID = term, voted, -1
+	return n.state.save(n.o.FS, n.o.Dir)
+}
+
+// leaderAfter is who leads once rd is done. Raft's first entry as leader is empty and has the leader's term.
+func (n *Node) leaderAfter(rd raft.Ready) Leader {
+	if rd.SoftState == nil {
+		return n.lead
+	}
+	l := Leader{NodeID: nodeID(rd.SoftState.Lead), Epoch: n.state.LeaderEpoch, Start: -1}
+	if rd.SoftState.RaftState != raft.StateLeader {
+		return l
+	}
+	if n.lead.Epoch == l.Epoch && n.lead.Start >= 0 {
+		l.Start = n.lead.Start
+		return l
+	}
+	for _, e := range rd.Entries {
+		if int32(e.GetTerm()) == l.Epoch {
+			l.Start = int64(e.GetIndex()) - 1
+			break
+		}
+	}
+	return l
+}
+
+func (n *Node) appendDurably(entries []*raftpb.Entry, leader int32) error {
+	err := n.storage.append(entries, leader, n.confs.voters(), clock.Millis(n.o.Clock))
+	if err != nil {
+		return err
+	}
+	flushed := make(chan error, 1)
+	n.o.Log.FlushAsync(n.o.Log.EndOffset(), func(err error) { flushed <- err })
+	return <-flushed
+}
+
+func (n *Node) send(messages []*raftpb.Message) {
+	if n.o.Transport == nil {
+		return
+	}
+	for _, m := range messages {
+		n.o.Transport.Send(m)
+	}
+}
+
+// commit applies configuration changes and publishes the commit index. Raft pages long runs of entries, so that these may
+// stop within a batch or before the commit index, but the index itself is always a batch's end.
+func (n *Node) commit(entries []*raftpb.Entry) error {
+	for _, e := range entries {
+		if e.GetType() != raftpb.EntryConfChangeV2 {
+			continue
+		}
+		var change raftpb.ConfChangeV2
+		if err := proto.Unmarshal(e.Data, &change); err != nil {
+			return err
+		}
+		n.confs.add(int64(e.GetIndex()), n.raw.ApplyConfChange(&change))
+	}
+	if end := int64(n.raw.BasicStatus().HardState.GetCommit()); end > n.committed.Load() {
+		n.advanceCommitted(end)
+	}
+	return nil
+}
+
+func (n *Node) advanceCommitted(end int64) {
+	n.o.Log.SetHighWatermark(end)
+	n.committed.Store(end)
+	if n.o.OnCommit != nil {
+		n.o.OnCommit(end)
+	}
+}
