@@ -22,6 +22,23 @@ func TestEmbeddedDefaults(t *testing.T) {
 	}
 }
 
+// TestInternalTopicsOfOneBroker: alone it cannot replicate them; with others Kafka's defaults hold.
+func TestInternalTopicsOfOneBroker(t *testing.T) {
+	for want, flags := range map[int64][]Assignment{
+		1: nil,
+		3: {{"--set", "controller.quorum.bootstrap.servers", "a:9093"}},
+		2: {{"--set", "offsets.topic.replication.factor", "2"}},
+	} {
+		b, err := Load(Sources{Flags: flags})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := b.Int("offsets.topic.replication.factor"); got != want {
+			t.Errorf("%v: %d, want %d", flags, got, want)
+		}
+	}
+}
+
 func TestLaterSourcesWin(t *testing.T) {
 	b, err := Load(Sources{
 		FileName: "server.properties",

@@ -41,6 +41,12 @@ var embedded = []Assignment{
 	{Name: "log.dirs", Value: "data"},
 }
 
+// embeddedAlone holds for a broker that is configured with no other: its internal topics can have one replica only, as
+// in the configuration that Kafka is shipped with.
+var embeddedAlone = []Assignment{
+	{Name: "offsets.topic.replication.factor", Value: "1"},
+}
+
 // static is the static layer while it is being built, with the origin of each value.
 type static struct {
 	values map[string]string
@@ -80,7 +86,11 @@ func (st *static) set(a Assignment) error {
 // setEmbedded fills in what nobody set. Names that Kafka takes for the same thing count as set together.
 func (st *static) setEmbedded() {
 	aliases := map[string]string{"node.id": "broker.id", "log.dirs": "log.dir"}
-	for _, a := range embedded {
+	defaults := embedded
+	if st.alone() {
+		defaults = slices.Concat(embedded, embeddedAlone)
+	}
+	for _, a := range defaults {
 		if _, set := st.values[aliases[a.Name]]; set {
 			continue
 		}
@@ -88,6 +98,16 @@ func (st *static) setEmbedded() {
 			st.values[a.Name], st.from[a.Name] = a.Value, "default"
 		}
 	}
+}
+
+// alone: nothing says where other nodes are.
+func (st *static) alone() bool {
+	for _, name := range []string{"controller.quorum.voters", "controller.quorum.bootstrap.servers", "gossip.join"} {
+		if st.values[name] != "" {
+			return false
+		}
+	}
+	return true
 }
 
 func checkAssignment(a Assignment) error {

@@ -22,7 +22,7 @@ func (n *Node) startController(ctx context.Context) error {
 	n.controller, err = controller.Start(ctx, controller.Options{
 		NodeID: cfg.NodeID, ClusterID: n.clusterID, Log: log, FS: n.o.FS, Dir: path.Join(log.Dir(), controller.LogID.String()),
 		Clock: n.o.Clock, Rand: random, Logger: n.o.Log, Config: cfg.Layers,
-		OnImage: n.replicas.Apply, OnFailure: n.fail,
+		OnImage: n.applyImage, OnFailure: n.fail,
 	})
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"grete/cluster/metadata"
 	"grete/cluster/replica"
 	"grete/coordinator/group"
 	"grete/handlers"
@@ -64,6 +65,20 @@ func (n *Node) lead(p *replica.Partition, epoch int32) {
 func (n *Node) resign(p *replica.Partition, epoch int32) {
 	if p.Topic == offsetsTopic {
 		n.groups.Resign(p.Index, epoch)
+	}
+}
+
+// applyImage follows the metadata: first the partitions, then what groups committed for topics that are no more.
+func (n *Node) applyImage(old, im *metadata.Image, delta metadata.Delta) {
+	n.replicas.Apply(old, im, delta)
+	var gone []string
+	for _, name := range delta.Topics {
+		if im.Topic(name) == nil {
+			gone = append(gone, name)
+		}
+	}
+	if len(gone) > 0 {
+		n.groups.TopicsDeleted(gone)
 	}
 }
 
