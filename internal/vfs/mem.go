@@ -1,6 +1,7 @@
 package vfs
 
 import (
+	"errors"
 	"io"
 	"io/fs"
 	"path"
@@ -174,10 +175,15 @@ func (m *Mem) RemoveAll(name string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	dir, base, err := m.parent(name)
-	if err != nil || dir.entries[base] == nil {
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	m.removeTree(dir, base)
+	if err != nil {
+		return pathError("removeall", name, err)
+	}
+	if dir.entries[base] != nil {
+		m.removeTree(dir, base)
+	}
 	return nil
 }
 
@@ -207,12 +213,14 @@ func (m *Mem) Rename(oldName, newName string) error {
 	switch {
 	case n == nil:
 		return pathError("rename", oldName, fs.ErrNotExist)
+	case target != nil && target.dir: // os.Rename replaces no directory, not even an empty one
+		return pathError("rename", newName, fs.ErrExist)
 	case n == target:
 		return nil
-	case target != nil && target.dir && len(target.entries) > 0:
-		return pathError("rename", newName, syscall.ENOTEMPTY)
-	case target != nil && target.dir != n.dir:
-		return pathError("rename", newName, fs.ErrExist)
+	case n.dir && strings.HasPrefix(path.Clean("/"+newName), path.Clean("/"+oldName)+"/"): // into itself
+		return pathError("rename", newName, syscall.EINVAL)
+	case target != nil && n.dir:
+		return pathError("rename", newName, syscall.ENOTDIR)
 	}
 	m.change(dirEdit{newDir, newBase, n}, dirEdit{oldDir, oldBase, nil})
 	return nil
