@@ -3,6 +3,7 @@ package batch
 import (
 	"bytes"
 	"errors"
+	"io"
 	"sync"
 
 	"github.com/klauspost/compress/zstd"
@@ -87,7 +88,7 @@ type zstdStream struct{ d *zstd.Decoder }
 
 func (s zstdStream) Read(p []byte) (int, error) {
 	n, err := s.d.Read(p)
-	if errors.Is(err, zstd.ErrWindowSizeExceeded) {
+	if err != nil && err != io.EOF {
 		err = zstdError(err)
 	}
 	return n, err
@@ -98,7 +99,7 @@ func zstdError(err error) error {
 	switch {
 	case errors.As(err, &known):
 		return known
-	case errors.Is(err, zstd.ErrWindowSizeExceeded):
+	case errors.Is(err, zstd.ErrWindowSizeExceeded), errors.Is(err, zstd.ErrDecoderSizeExceeded):
 		return &Error{Code: errExpansion.Code, Message: "zstd window is larger than is allowed", cause: err}
 	}
 	return undecodable(err)

@@ -1,11 +1,15 @@
 package batch
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
 	"reflect"
+	"runtime"
 	"slices"
 	"testing"
 
+	"github.com/klauspost/compress/zstd"
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
@@ -169,17 +173,69 @@ func TestBombsAreBounded(t *testing.T) {
 		"snappy block that claims 2 GiB":  {0xff, 0xff, 0xff, 0xff, 0x07, 0},
 		"xerial block that claims 31 MiB": append(append([]byte(xerialMagic), 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 6), 0x80, 0x80, 0xc0, 0x0f, 0, 0),
 	} {
-		allocated := testing.Benchmark(func(b *testing.B) {
-			for b.Loop() {
-				if _, err := Validate(wrapCompressed(Snappy, 1, payload), p); err == nil {
-					b.Fatal("accepted")
-				}
+		allocated := bytesPerRun(func() {
+			if _, err := Validate(wrapCompressed(Snappy, 1, payload), p); err == nil {
+				t.Fatal("accepted")
 			}
-		}).AllocedBytesPerOp()
+		})
 		if allocated > 1<<20 {
 			t.Errorf("%s: %d bytes were allocated", name, allocated)
 		}
 	}
+}
+
+// TestLargeZstd: what does not fit zstdWholeBytes is decoded as a stream, whose window is bounded.
+func TestLargeZstd(t *testing.T) {
+	var records []Record
+	for i := range int64(20) {
+		records = append(records, Record{Offset: i, TimestampMs: caseNow, Value: bytes.Repeat([]byte{byte(i)}, 1<<20)})
+	}
+	b := build(t, clientOptions(Zstd), records...)
+	if _, err := Validate(slices.Clone(b), policyOf("plain", caseNow, 9)); err != nil {
+		t.Errorf("20 MiB with the default window: %v", err)
+	}
+	plain := build(t, clientOptions(None), records...)
+	e, err := zstd.NewWriter(nil, zstd.WithWindowSize(4*zstdStreamWindowBytes))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wide := wrapCompressed(Zstd, 20, e.EncodeAll(plain[HeaderSize:], nil))
+	if _, err := Validate(wide, policyOf("plain", caseNow, 9)); !errors.Is(err, kerr.MessageTooLarge) {
+		t.Errorf("20 MiB with a window over the bound: %v", err)
+	}
+	small := wrapCompressed(Zstd, 1, zstdWindow(27)) // zstdMaxWindowBytes, for one byte
+	allocated := bytesPerRun(func() {
+		if _, err := Validate(small, policyOf("plain", caseNow, 9)); !errors.Is(err, kerr.InvalidRecord) {
+			t.Fatal(err)
+		}
+	})
+	if allocated > 1<<16 {
+		t.Errorf("%d bytes were allocated for a claimed window", allocated)
+	}
+}
+
+func TestLargeBuffersAreNotPooled(t *testing.T) {
+	p := new([]byte)
+	if putBuffer(p, make([]byte, 0, pooledBytes)); cap(*p) != pooledBytes {
+		t.Error("a buffer of the bound was dropped")
+	}
+	p = new([]byte)
+	if putBuffer(p, make([]byte, 0, pooledBytes+1)); cap(*p) != 0 {
+		t.Error("a buffer over the bound was kept")
+	}
+}
+
+// bytesPerRun is what f allocates, on average over some runs.
+func bytesPerRun(f func()) uint64 {
+	const runs = 20
+	var before, after runtime.MemStats
+	f()
+	runtime.ReadMemStats(&before)
+	for range runs {
+		f()
+	}
+	runtime.ReadMemStats(&after)
+	return (after.TotalAlloc - before.TotalAlloc) / runs
 }
 
 func TestRecordErrorsAreBounded(t *testing.T) {
@@ -196,14 +252,17 @@ func TestRecordErrorsAreBounded(t *testing.T) {
 }
 
 func TestValidateDoesNotAllocatePerRecord(t *testing.T) {
-	for _, n := range []int{1, 1000} {
+	for _, c := range []struct {
+		records, headers int
+		want             float64
+	}{{1, 0, 0}, {1000, 0, 0}, {1, 1, 2}, {1000, 1, 2}} {
 		var records []Record
-		for i := range n {
-			records = append(records, Record{Offset: int64(i), TimestampMs: caseNow, Key: []byte("key"), Value: []byte("value"), Headers: []Header{{Key: "h"}}})
+		for i := range c.records {
+			records = append(records, Record{Offset: int64(i), TimestampMs: caseNow, Key: []byte("key"), Value: []byte("value"), Headers: make([]Header, c.headers)})
 		}
 		raw, p := build(t, clientOptions(None), records...), policyOf("plain", caseNow, 9)
-		if got := testing.AllocsPerRun(20, func() { _, _ = Validate(raw, p) }); got > 2 {
-			t.Errorf("%v allocations for %d records", got, n)
+		if got := testing.AllocsPerRun(20, func() { _, _ = Validate(raw, p) }); got > c.want {
+			t.Errorf("%v allocations for %+v", got, c)
 		}
 	}
 }
@@ -237,6 +296,25 @@ func BenchmarkValidate(b *testing.B) {
 			for b.Loop() {
 				if !raw.ChecksumOK() {
 					b.Fatal("checksum")
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkValidateCompressed(b *testing.B) {
+	var records []Record
+	for i := range int64(500) {
+		records = append(records, Record{Offset: i, TimestampMs: caseNow, Key: fmt.Appendf(nil, "key-%d", i*7919), Value: fmt.Appendf(nil, "value %d of some text that repeats itself, as text does: %x", i, i*i*i)})
+	}
+	for _, codec := range allCodecs[1:] {
+		raw, p := build(b, clientOptions(codec), records...), policyOf("plain", caseNow, 9)
+		b.Run(codec.name(), func(b *testing.B) {
+			b.SetBytes(int64(len(raw)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := Validate(raw, p); err != nil {
+					b.Fatal(err)
 				}
 			}
 		})
