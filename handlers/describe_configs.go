@@ -16,13 +16,17 @@ import (
 )
 
 // DescribeConfigs describes topics, this broker, its loggers, the brokers' defaults, groups and client metrics
-// subscriptions. An unknown resource type closes the connection, as in Kafka.
+// subscriptions. One resource of an unknown type spoils the whole request, as in Kafka.
 func DescribeConfigs(b *Broker, _ context.Context, r *protocol.Request) {
 	req := r.Body.(*kmsg.DescribeConfigsRequest)
 	resp := req.ResponseKind().(*kmsg.DescribeConfigsResponse)
+	spoilt := unknownResource(req)
 	for i := range req.Resources {
 		d := configDescription{b: b, req: req, resource: &req.Resources[i]}
-		entries, err := d.entries()
+		entries, err := []kmsg.DescribeConfigsResponseResourceConfig(nil), spoilt
+		if spoilt == nil {
+			entries, err = d.entries()
+		}
 		result := kmsg.NewDescribeConfigsResponseResource()
 		result.ResourceType, result.ResourceName = d.resource.ResourceType, d.resource.ResourceName
 		result.ErrorMessage = kmsg.StringPtr("")
@@ -33,6 +37,21 @@ func DescribeConfigs(b *Broker, _ context.Context, r *protocol.Request) {
 		resp.Resources = append(resp.Resources, result)
 	}
 	r.Respond(resp)
+}
+
+// describable are the resource types that have configurations.
+var describable = []kmsg.ConfigResourceType{
+	kmsg.ConfigResourceTypeTopic, kmsg.ConfigResourceTypeBroker, kmsg.ConfigResourceTypeBrokerLogger,
+	kmsg.ConfigResourceTypeClientMetrics, kmsg.ConfigResourceTypeGroupConfig,
+}
+
+func unknownResource(req *kmsg.DescribeConfigsRequest) *apiError {
+	for _, res := range req.Resources {
+		if !slices.Contains(describable, res.ResourceType) {
+			return invalidRequest(invalidRequestMessage)
+		}
+	}
+	return nil
 }
 
 // configDescription describes one resource of a request.
@@ -66,13 +85,12 @@ func (d *configDescription) entries() ([]kmsg.DescribeConfigsResponseResourceCon
 			return nil, invalidRequest("Client metrics subscription name must not be empty")
 		}
 		return d.encode(config.DescribeClientMetrics(d.b.Image().Configs(metadata.ClientMetricsResource, name))), nil
-	case kmsg.ConfigResourceTypeGroupConfig:
+	default: // a group
 		if name == "" {
 			return nil, invalidRequest("Group name must not be empty")
 		}
 		return d.encode(d.b.config().DescribeGroup(d.b.Image().Configs(metadata.GroupResource, name))), nil
 	}
-	return nil, invalidRequest("Unexpected resource type %v for resource %s", d.resource.ResourceType, name)
 }
 
 func (d *configDescription) topic(name string) ([]kmsg.DescribeConfigsResponseResourceConfig, *apiError) {
@@ -137,6 +155,7 @@ func (d *configDescription) loggers(name string) ([]kmsg.DescribeConfigsResponse
 	for _, logger := range slices.Sorted(maps.Keys(levels)) {
 		c := kmsg.NewDescribeConfigsResponseResourceConfig()
 		c.Name, c.Value, c.Source = logger, kmsg.StringPtr(levels[logger]), kmsg.ConfigSourceDynamicBrokerLoggerConfig
+		c.Documentation = new(string)
 		out = append(out, c)
 	}
 	return out, nil

@@ -40,6 +40,7 @@ type rig struct {
 	offset  int64
 	nextIDs atomic.Int64
 	close   func()
+	changes []func(*Broker)
 }
 
 const rigNode = int32(1)
@@ -55,6 +56,11 @@ func withStatic(kv ...string) rigOption {
 			r.static.Static[kv[i]] = kv[i+1]
 		}
 	}
+}
+
+// withBroker changes what handlers call before they are called.
+func withBroker(change func(*Broker)) rigOption {
+	return func(r *rig) { r.changes = append(r.changes, change) }
 }
 
 // newRig starts a broker; it is stopped at the test's end.
@@ -92,6 +98,10 @@ func (r *rig) open() {
 		Limits: Limits{FetchMaxBytes: 55 << 20},
 	}
 	r.broker.ProducerIDs = NewProducerIDs(r, rigNode, func() int64 { return 1 })
+	r.broker.Static, r.broker.LogDirs = r.static, store.Dirs
+	for _, change := range r.changes {
+		change(r.broker)
+	}
 	r.listen()
 }
 
