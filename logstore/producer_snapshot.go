@@ -234,15 +234,6 @@ func (p *producerState) removeStraySnapshots(bases []int64) error {
 	})
 }
 
-// removeSnapshotsBelow removes those that a log starting at offset does not need.
-func (p *producerState) removeSnapshotsBelow(offset int64) error {
-	offsets, err := p.snapshotOffsets()
-	if err != nil {
-		return err
-	}
-	return p.removeSnapshots(offsets, func(o int64) bool { return o < offset })
-}
-
 func (p *producerState) removeSnapshots(offsets []int64, match func(int64) bool) error {
 	for _, offset := range offsets {
 		if !match(offset) {

@@ -72,11 +72,6 @@ func (b Batch) TimestampType() TimestampType {
 	return CreateTime
 }
 
-// DeleteHorizonMs is the time from which compaction may drop the batch's tombstones; BaseTimestamp holds it (KIP-534).
-func (b Batch) DeleteHorizonMs() (ms int64, ok bool) {
-	return b.BaseTimestamp(), b.Attributes()&deleteHorizonBit != 0
-}
-
 // LastSequence is NoSequence when BaseSequence is.
 func (b Batch) LastSequence() int32 {
 	if b.BaseSequence() == NoSequence {
