@@ -24,7 +24,19 @@ func (n *Node) serve(context.Context) error {
 			n.serving.Go(func() { n.accept(name, socket) })
 		}
 	}
+	n.logListeners()
 	return nil
+}
+
+// logListeners tells, above all, which port a listener has that took a free one.
+func (n *Node) logListeners() {
+	advertised := map[string]string{}
+	for _, l := range n.advertised() {
+		advertised[l.Name] = l.Address()
+	}
+	for _, name := range n.sockets.names {
+		n.o.Log.Info().Str("listener", name).Str("address", n.Addr(name)).Str("advertised", advertised[name]).Msg("listening")
+	}
 }
 
 func (n *Node) accept(name string, socket net.Listener) {

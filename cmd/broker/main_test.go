@@ -1,0 +1,186 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// program is run on a goroutine of the test.
+type program struct {
+	t       *testing.T
+	signals chan os.Signal
+	exit    chan int
+	lines   chan string // of stderr, without waiting for a reader
+}
+
+func runProgram(t *testing.T, env []string, args ...string) *program {
+	t.Helper()
+	p := &program{t: t, signals: make(chan os.Signal, 2), exit: make(chan int, 1), lines: make(chan string, 1000)}
+	r, w := io.Pipe()
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		for s := bufio.NewScanner(r); s.Scan(); {
+			p.lines <- s.Text()
+		}
+	})
+	go func() {
+		code := run(context.Background(), process{args: args, env: env, stdout: io.Discard, stderr: w, signals: p.signals})
+		w.Close()
+		reading.Wait()
+		close(p.lines)
+		p.exit <- code
+	}()
+	return p
+}
+
+// event waits for a log line with this message.
+func (p *program) event(message string) map[string]any {
+	p.t.Helper()
+	deadline := time.After(10 * time.Second)
+	for {
+		select {
+		case line, ok := <-p.lines:
+			if !ok {
+				p.t.Fatalf("ended without %q", message)
+			}
+			var event map[string]any
+			if json.Unmarshal([]byte(line), &event) != nil {
+				p.t.Fatalf("not a log line: %s", line)
+			}
+			if event["message"] == message {
+				return event
+			}
+		case <-deadline:
+			p.t.Fatalf("no %q in time", message)
+		}
+	}
+}
+
+func (p *program) wait() int {
+	p.t.Helper()
+	select {
+	case code := <-p.exit:
+		return code
+	case <-time.After(20 * time.Second):
+		p.t.Fatal("the program does not end")
+		return -1
+	}
+}
+
+func TestServeUntilASignal(t *testing.T) {
+	dir := t.TempDir()
+	p := runProgram(t, []string{"KAFKA_NUM_PARTITIONS=3"}, "serve", "--listen", "127.0.0.1:0", "--data-dir", dir, "--set", "admin.listen=")
+	listening := p.event("listening")
+	p.event("started")
+	cl, err := kgo.NewClient(kgo.SeedBrokers(listening["address"].(string)), kgo.AllowAutoTopicCreation())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	if err := cl.ProduceSync(context.Background(), &kgo.Record{Topic: "t", Value: []byte("v")}).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	if listening["listener"] != "PLAINTEXT" || listening["advertised"] != listening["address"] {
+		t.Errorf("%v", listening)
+	}
+	p.signals <- syscall.SIGTERM
+	if code := p.wait(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	for _, name := range []string{"meta.properties", ".kafka_cleanshutdown", "t-2"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestEphemeralLeavesNothing(t *testing.T) {
+	tmp := t.TempDir()
+	p := runProgram(t, []string{"TMPDIR=" + tmp}, "serve", "--listen", "127.0.0.1:0", "--ephemeral", "--set", "admin.listen=")
+	p.event("started")
+	if entries, _ := os.ReadDir(tmp); len(entries) != 1 {
+		t.Errorf("%d entries while running", len(entries))
+	}
+	p.signals <- os.Interrupt
+	if code := p.wait(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	if entries, _ := os.ReadDir(tmp); len(entries) != 0 {
+		t.Errorf("%d entries left", len(entries))
+	}
+}
+
+// Whatever is in the way is said in one line, and the exit code is 1.
+func TestOneLineAndExitCode1(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	inUse := t.TempDir()
+	other := runProgram(t, nil, "serve", "--listen", "127.0.0.1:0", "--data-dir", inUse, "--set", "admin.listen=")
+	other.event("started")
+	defer func() { other.signals <- os.Interrupt; other.wait() }()
+	damaged := t.TempDir()
+	write(t, filepath.Join(damaged, "meta.properties"), "version=9\n")
+	foreign := t.TempDir()
+	write(t, filepath.Join(foreign, "meta.properties"), "version=1\nnode.id=7\ncluster.id=4L6g3nShT-eMCtK--X86sw\n")
+	file := filepath.Join(t.TempDir(), "file")
+	write(t, file, "")
+	bad := filepath.Join(t.TempDir(), "server.properties")
+	write(t, bad, "num.partitions=0\n")
+	for _, tt := range []struct {
+		args string
+		want string
+	}{
+		{"serve --data-dir DIR --listen " + taken.Addr().String(), "grete: listener PLAINTEXT cannot listen on " + taken.Addr().String()},
+		{"serve --listen 127.0.0.1:0 --data-dir " + inUse, "in use"},
+		{"serve --listen 127.0.0.1:0 --data-dir " + damaged, "meta.properties"},
+		{"serve --listen 127.0.0.1:0 --data-dir " + foreign, "node.id 7"},
+		{"serve --listen 127.0.0.1:0 --data-dir " + file + "/below", "not a directory"},
+		{"serve --data-dir DIR --config " + bad, "num.partitions=0 (" + bad + "): Value must be at least 1; allowed: int of at least 1"},
+		{"serve --data-dir DIR --config /nowhere", "/nowhere"},
+		{"serve --data-dir DIR --set num.partitons=1", "did you mean num.partitions?"},
+		{"serve --data-dir DIR --set nonsense", "--set nonsense: not key=value"},
+		{"serve --data-dir DIR --listen nonsense", "--listen=nonsense: not host:port"},
+		{"serve --nonsense", "unknown flag: --nonsense"},
+		{"nonsense", `unknown command "nonsense"`},
+	} {
+		args := strings.Fields(strings.ReplaceAll(tt.args, "DIR", t.TempDir()))
+		if args[0] == "serve" {
+			args = append(args, "--set", "admin.listen=")
+		}
+		var stderr bytes.Buffer
+		code := run(context.Background(), process{args: args, stdout: io.Discard, stderr: &stderr, signals: make(chan os.Signal)})
+		if code != 1 || strings.Count(stderr.String(), "\n") != 1 || !strings.Contains(stderr.String(), tt.want) {
+			t.Errorf("%s: exit code %d, %q, want %q", tt.args, code, stderr.String(), tt.want)
+		}
+	}
+}
+
+func write(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	var stdout bytes.Buffer
+	if code := run(context.Background(), process{args: []string{"version"}, stdout: &stdout, stderr: io.Discard}); code != 0 || stdout.String() != "grete dev\n" {
+		t.Errorf("exit code %d, %q", code, stdout.String())
+	}
+}
