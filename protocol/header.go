@@ -3,6 +3,7 @@ package protocol
 import (
 	"encoding/binary"
 	"errors"
+	"math"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -10,8 +11,9 @@ import (
 const (
 	lengthBytes    = 4
 	minHeaderBytes = 2 + 2 + 4 // key, version, correlation id
-	maxHeaderTags  = 64
 	apiVersionsKey = 18
+	// apiVersionsFlexible is the first version of ApiVersions with a flexible header, which unknown versions have too.
+	apiVersionsFlexible = 3
 )
 
 // errHTTP is a frame length that is the start of an HTTP request line.
@@ -78,7 +80,7 @@ func parseClientID(b []byte, last *string) (id *string, rest []byte, err error) 
 
 // skipHeaderTags passes over the tags of a version 2 header.
 func skipHeaderTags(b []byte) (rest []byte, err error) {
-	c := scanner{src: b, limit: maxHeaderTags * tagDecodedBytes}
+	c := scanner{src: b, limit: math.MaxInt} // nothing of them is kept
 	c.tagSection(nil)
 	return c.src, c.err
 }

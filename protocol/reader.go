@@ -125,17 +125,14 @@ func (c *Conn) decode(f frame) (*Request, error) {
 	if schema == nil && h.key != apiVersionsKey {
 		return nil, &RequestError{Key: h.key, Version: h.version, Err: ErrUnsupported}
 	}
-	id, body, err := parseClientID(rest, c.lastID)
-	r.ClientID, c.lastID = id, id
-	if schema == nil { // answered without a look at the body, and whatever the header's rest may be
-		f.buf.put()
-		return r, nil
-	}
-	if err == nil && schema.flexible.has(h.version) {
-		body, err = skipHeaderTags(body)
-	}
+	flexible := schema == nil && h.version >= apiVersionsFlexible || schema != nil && schema.flexible.has(h.version)
+	body, err := c.parseHeaderRest(r, rest, flexible)
 	if err != nil {
 		return nil, &RequestError{Key: h.key, Version: h.version, Field: "header", Err: err}
+	}
+	if schema == nil { // answered without a look at the body
+		f.buf.put()
+		return r, nil
 	}
 	var aliases bool
 	if r.Body, aliases, err = decodeBody(schema, h.version, body); err != nil {
@@ -147,6 +144,16 @@ func (c *Conn) decode(f frame) (*Request, error) {
 		f.buf.put()
 	}
 	return r, nil
+}
+
+// parseHeaderRest reads client id and tags, and returns the body.
+func (c *Conn) parseHeaderRest(r *Request, rest []byte, flexible bool) (body []byte, err error) {
+	r.ClientID, body, err = parseClientID(rest, c.lastID)
+	c.lastID = r.ClientID
+	if err == nil && flexible {
+		body, err = skipHeaderTags(body)
+	}
+	return body, err
 }
 
 // refuseFrame turns a frame that cannot be read into the connection's end.

@@ -12,13 +12,15 @@ import (
 const (
 	decodeFactor     = 6
 	decodeSlackBytes = 64 << 10
+	// maxTags is how many tagged fields Kafka accepts in one section.
+	maxTags = 10_000
 	// tagDecodedBytes is what an unknown tag costs in kmsg's map of them.
 	tagDecodedBytes = 96
 )
 
 var (
-	// ErrMalformed means bytes that are not the request they claim to be.
-	ErrMalformed = errors.New("malformed request")
+	// ErrMalformed means bytes that are not the message they claim to be.
+	ErrMalformed = errors.New("malformed message")
 	// ErrTooLarge means a request whose decoded form would be out of proportion to its bytes.
 	ErrTooLarge = errors.New("request decodes to too much memory")
 	// ErrFrameTooLarge means a frame length over socket.request.max.bytes.
@@ -191,7 +193,7 @@ func (c *scanner) marker() int8 {
 // length reads a length of sizeBytes, or a compact one; negative means null.
 func (c *scanner) length(flexible bool, sizeBytes int) int {
 	if flexible {
-		return int(c.uvarint()) - 1
+		return int(int32(c.uvarint())) - 1
 	}
 	if len(c.src) < sizeBytes {
 		c.fail(ErrMalformed)
@@ -207,7 +209,8 @@ func (c *scanner) length(flexible bool, sizeBytes int) int {
 	return n
 }
 
-// uvarint reads an unsigned varint of at most five bytes (ByteUtils.readUnsignedVarint).
+// uvarint reads an unsigned varint of at most five bytes (ByteUtils.readUnsignedVarint). After an error it returns 1, as a
+// length: empty.
 func (c *scanner) uvarint() uint32 {
 	if len(c.src) > 0 && c.src[0] < 0x80 {
 		v := c.src[0]
@@ -215,19 +218,22 @@ func (c *scanner) uvarint() uint32 {
 		return uint32(v)
 	}
 	v, n := binary.Uvarint(c.src)
-	if n <= 0 || n > 5 || v > math.MaxInt32 {
-		if c.err == nil {
-			c.fail(ErrMalformed)
-		}
-		return 1 // as a length: empty
+	if n <= 0 || n > 5 {
+		c.fail(ErrMalformed)
+		return 1
 	}
 	c.src = c.src[n:]
 	return uint32(v)
 }
 
-// tagSection walks tagged fields. Unknown ones may repeat and need no order, as with Kafka.
+// tagSection walks tagged fields. They may repeat and need no order, as with Kafka. A known one must be as long as it says;
+// Kafka does not look.
 func (c *scanner) tagSection(known []shapeField) {
-	for n := c.uvarint(); n > 0 && c.err == nil; n-- {
+	n := c.uvarint()
+	if n > maxTags {
+		c.fail(ErrMalformed)
+	}
+	for ; n > 0 && c.err == nil; n-- {
 		tag, size := c.uvarint(), int(c.uvarint())
 		if size > len(c.src) || c.err != nil {
 			c.fail(ErrMalformed)
