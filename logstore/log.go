@@ -81,6 +81,9 @@ func (l *Log) SizeBytes() int64 {
 	return size
 }
 
+// SegmentCount is at least 1.
+func (l *Log) SegmentCount() int { return len(l.segments()) }
+
 // DurableOffset is the end of what is fsynced.
 func (l *Log) DurableOffset() int64 { return l.durable.Load() }
 

@@ -83,12 +83,12 @@ func (n *Node) newBroker() (*handlers.Broker, error) {
 	n.onStop("internal topics", func(context.Context) error { n.topics.Close(); return nil })
 	n.producers = handlers.NewProducerIDs(n.controller, cfg.NodeID, n.brokerEpoch)
 	n.onStop("producer ids", func(context.Context) error { n.producers.Close(); return nil })
+	n.fetchSessions = handlers.NewFetchSessions(int(cfg.Int("max.incremental.fetch.session.cache.slots")), n.o.Clock, random)
 	return &handlers.Broker{
 		NodeID: cfg.NodeID, ClusterID: n.clusterID, Image: n.controller.Image, Controller: n.controller,
 		Clock: n.o.Clock, Log: n.o.Log, Static: cfg.Layers, Features: features(), Loggers: n.o.Loggers, LogDirs: n.store.Dirs,
 		Groups: n.groups, CoordinatorTopics: n.topics, Replicas: n.replicas, ProducerIDs: n.producers,
-		FetchSessions: handlers.NewFetchSessions(int(cfg.Int("max.incremental.fetch.session.cache.slots")), n.o.Clock, random),
-		Limits:        limits(cfg.Layers),
+		FetchSessions: n.fetchSessions, Limits: limits(cfg.Layers),
 	}, nil
 }
 

@@ -23,16 +23,17 @@ type Node struct {
 	clusterID   string
 	logDefaults logstore.Config
 
-	sockets    *sockets
-	store      *logstore.Store
-	replicas   *replica.Manager
-	groups     *group.Service
-	controller *controller.Node
-	lifecycle  *controller.Lifecycle
-	topics     *handlers.CoordinatorTopics
-	producers  *handlers.ProducerIDs
-	server     *protocol.Server
-	serving    sync.WaitGroup
+	sockets       *sockets
+	store         *logstore.Store
+	replicas      *replica.Manager
+	groups        *group.Service
+	controller    *controller.Node
+	lifecycle     *controller.Lifecycle
+	topics        *handlers.CoordinatorTopics
+	producers     *handlers.ProducerIDs
+	fetchSessions *handlers.FetchSessions
+	server        *protocol.Server
+	serving       sync.WaitGroup
 
 	stops  []stop // what was started
 	failed chan error
@@ -49,7 +50,7 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 	o.fill()
 	n := &Node{o: o, metrics: metrics.New(o.Clock), failed: make(chan error, 1)}
 	for _, step := range []func(context.Context) error{
-		n.openSockets, n.openStore, n.startReplicas, n.startCoordinators, n.startController, n.register, n.serve,
+		n.openSockets, n.openStore, n.startReplicas, n.startCoordinators, n.startController, n.register, n.serve, n.startAdmin,
 	} {
 		if err := step(ctx); err != nil {
 			stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)

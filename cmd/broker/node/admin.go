@@ -1,0 +1,101 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"grete/internal/admin"
+	"grete/internal/metrics"
+)
+
+// startAdmin serves metrics, health and profiles. The address that nobody asked for may be taken, by another broker of
+// this machine: that is no reason not to start.
+func (n *Node) startAdmin(context.Context) error {
+	address := n.o.Config.Text("admin.listen")
+	if address == "" {
+		return nil
+	}
+	n.metrics.Replicas.SetState(n.replicas.State)
+	n.metrics.Logs(n.eachLog)
+	n.gauges()
+	server, err := admin.Start(address, admin.Options{Gatherer: n.metrics.Registry, Healthy: n.healthy, Ready: n.ready})
+	if err != nil {
+		if _, asked := n.o.Config.Static["admin.listen"]; asked {
+			return err
+		}
+		n.o.Log.Warn().Err(err).Msg("no metrics and health over HTTP")
+		return nil
+	}
+	n.o.Log.Info().Stringer("address", server.Addr()).Msg("metrics and health")
+	n.onStop("admin", server.Shutdown)
+	return nil
+}
+
+// eachLog shows the logs to the metrics.
+func (n *Node) eachLog(yield func(metrics.LogState)) {
+	for _, l := range n.store.Logs() {
+		id := l.ID()
+		yield(metrics.LogState{
+			Topic: id.Topic, Partition: strconv.Itoa(int(id.Partition)),
+			SizeBytes: l.SizeBytes(), LogStartOffset: l.StartOffset(), LogEndOffset: l.EndOffset(), Segments: l.SegmentCount(),
+		})
+	}
+}
+
+// gauges are the figures that are asked for at each scrape (KafkaController's and FetchSessionCache's).
+func (n *Node) gauges() {
+	image := n.controller.Image
+	n.metrics.Gauge("controller_kafkacontroller_activecontrollercount", "Whether this node leads the metadata quorum.", func() float64 {
+		if image().ControllerID() == n.o.Config.NodeID {
+			return 1
+		}
+		return 0
+	})
+	n.metrics.Gauge("controller_kafkacontroller_globaltopiccount", "Topics of the cluster.", func() float64 {
+		return float64(image().TopicCount())
+	})
+	n.metrics.Gauge("controller_kafkacontroller_globalpartitioncount", "Partitions of the cluster.", func() float64 {
+		return float64(image().PartitionCount())
+	})
+	n.metrics.Gauge("server_fetchsessioncache_numincrementalfetchsessions", "Incremental fetch sessions.", func() float64 {
+		sessions, _ := n.fetchSessions.Counts()
+		return float64(sessions)
+	})
+	n.metrics.Gauge("server_fetchsessioncache_numincrementalfetchpartitionscached", "Partitions in incremental fetch sessions.", func() float64 {
+		_, partitions := n.fetchSessions.Counts()
+		return float64(partitions)
+	})
+	n.metrics.Gauge("log_logmanager_offlinelogdirectorycount", "Log directories that are offline.", func() float64 {
+		offline := 0
+		for _, dir := range n.store.Dirs() {
+			if dir.Offline != nil {
+				offline++
+			}
+		}
+		return float64(offline)
+	})
+}
+
+var (
+	errNoDirectory = errors.New("no log directory is online")
+	errFenced      = errors.New("the controller does not count on this broker")
+)
+
+// healthy: there is somewhere to write.
+func (n *Node) healthy() error {
+	for _, dir := range n.store.Dirs() {
+		if dir.Offline == nil {
+			return nil
+		}
+	}
+	return errNoDirectory
+}
+
+// ready: healthy, and known to clients.
+func (n *Node) ready() error {
+	if b := n.controller.Image().Broker(n.o.Config.NodeID); b == nil || !b.Active() {
+		return errFenced
+	}
+	return n.healthy()
+}
