@@ -195,9 +195,22 @@ func (c *Conn) sendBatch(results []result) error {
 	}
 	if err != nil {
 		c.server.o.Log.Debug().Err(err).Uint64("conn", c.ID).Msg("sending failed")
+		c.endSending()
 	}
 	return err
 }
+
+// endSending tells the peer that no more comes. What it has sent is still read and done; the reaper ends a peer that does
+// not end.
+func (c *Conn) endSending() {
+	c.closingSince.CompareAndSwap(0, c.server.o.Clock.Now().UnixNano())
+	if half, ok := c.nc.(halfCloser); !ok || half.CloseWrite() != nil {
+		c.nc.Close()
+	}
+}
+
+// halfCloser is a connection that can end in one direction.
+type halfCloser interface{ CloseWrite() error }
 
 // progress notes that bytes went out.
 func (c *Conn) progress() time.Time {

@@ -178,7 +178,7 @@ func (c *Conn) refuse(reason string) error {
 
 // finishAnswers waits until what was accepted, or what came before an abort, is answered and sent.
 func (c *Conn) finishAnswers() {
-	c.closingSince.Store(c.server.o.Clock.Now().UnixNano())
+	c.closingSince.CompareAndSwap(0, c.server.o.Clock.Now().UnixNano())
 	c.flush()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -189,7 +189,7 @@ func (c *Conn) finishAnswers() {
 
 // linger ends our side and waits a little for the peer's end.
 func (c *Conn) linger() {
-	half, ok := c.nc.(interface{ CloseWrite() error })
+	half, ok := c.nc.(halfCloser)
 	if !ok || half.CloseWrite() != nil {
 		return
 	}

@@ -14,8 +14,9 @@ const (
 	decodeSlackBytes = 64 << 10
 	// maxTags is how many tagged fields Kafka accepts in one section.
 	maxTags = 10_000
-	// tagDecodedBytes is what an unknown tag costs in kmsg's map of them.
+	// An unknown tag costs tagDecodedBytes in kmsg's map of them, and the map itself tagMapBytes.
 	tagDecodedBytes = 96
+	tagMapBytes     = 320
 )
 
 var (
@@ -233,7 +234,7 @@ func (c *scanner) tagSection(known []shapeField) {
 	if n > maxTags {
 		c.fail(ErrMalformed)
 	}
-	for ; n > 0 && c.err == nil; n-- {
+	for unknown := false; n > 0 && c.err == nil; n-- {
 		tag, size := c.uvarint(), int(c.uvarint())
 		if size > len(c.src) || c.err != nil {
 			c.fail(ErrMalformed)
@@ -246,6 +247,10 @@ func (c *scanner) tagSection(known []shapeField) {
 				c.fail(ErrMalformed)
 			}
 			continue
+		}
+		if !unknown {
+			unknown = true
+			c.grow(1, tagMapBytes)
 		}
 		c.aliases = true
 		c.grow(1, tagDecodedBytes)
