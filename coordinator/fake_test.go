@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -32,6 +33,10 @@ func (l *ledger) Replay(at Position, key, value []byte) error {
 	return nil
 }
 
+func (l *ledger) EndTransaction(producerID int64, committed bool) {
+	l.values[fmt.Sprint("txn", producerID)] = fmt.Sprint(committed)
+}
+
 func (l *ledger) Loaded(tx *Tx) {
 	l.loaded = true
 	l.timer.Fire = func(*Tx) { l.fired++ }
@@ -59,8 +64,16 @@ func newBench(t *testing.T) *bench {
 func (b *bench) lead(epoch int32) {
 	b.t.Helper()
 	b.rt.BecomeLeader(0, epoch, b.log)
-	for range 1000 {
-		if err := b.do("", func(*ledger, *Tx) {}); !errors.Is(err, ErrLoading) {
+	b.await(0)
+}
+
+// await returns when the shard of partition serves.
+func (b *bench) await(partition int32) {
+	b.t.Helper()
+	for range 2000 {
+		answer := make(chan error, 1)
+		b.rt.Submit(partition, Op[*ledger]{Run: func(*ledger, *Tx) { answer <- nil }, Refuse: func(err error) { answer <- err }})
+		if !errors.Is(<-answer, ErrLoading) {
 			return
 		}
 		time.Sleep(time.Millisecond)

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 
@@ -85,18 +86,43 @@ func (s *shard[M]) replayBatches(raw []byte, offset int64) (int64, error) {
 }
 
 func (s *shard[M]) replayBatch(b batch.Batch) error {
-	if b.Control() {
-		return nil
+	at := Position{ProducerID: batch.NoProducerID}
+	if b.Transactional() {
+		at.ProducerID = b.ProducerID()
 	}
-	at := Position{ProducerID: b.ProducerID(), Transactional: b.Transactional()}
 	for r, err := range b.Records() {
 		if err != nil {
 			return err
 		}
 		at.Offset = r.Offset
-		if err := s.machine.Replay(at, r.Key, r.Value); err != nil {
+		if b.Control() {
+			err = s.replayMarker(at.ProducerID, r.Key)
+		} else {
+			err = s.machine.Replay(at, r.Key, r.Value)
+		}
+		if err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// The types of control records that end transactions (Kafka's ControlRecordType); others mean nothing here.
+const (
+	abortMarker  = 0
+	commitMarker = 1
+)
+
+// replayMarker reads a control record's key: version and type, two bytes each.
+func (s *shard[M]) replayMarker(producerID int64, key []byte) error {
+	if len(key) < 4 {
+		return fmt.Errorf("control record with a key of %d bytes", len(key))
+	}
+	switch binary.BigEndian.Uint16(key[2:]) {
+	case abortMarker:
+		s.machine.EndTransaction(producerID, false)
+	case commitMarker:
+		s.machine.EndTransaction(producerID, true)
 	}
 	return nil
 }

@@ -5,6 +5,8 @@ type Machine interface {
 	// Replay applies one record, while loading and again right after each append. A nil value is a tombstone; key and
 	// value are valid during the call. A record of a kind it does not know it ignores.
 	Replay(at Position, key, value []byte) error
+	// EndTransaction follows the records of a producer's transaction: they count, or never were.
+	EndTransaction(producerID int64, committed bool)
 	// Loaded is called once, after the last record of the log: the place to set timers.
 	Loaded(tx *Tx)
 	// Unloaded is called once, when leadership is lost: it answers what is parked, with errors; its replies are released
@@ -14,9 +16,8 @@ type Machine interface {
 
 // Position says where a replayed record lies and whose batch it came in.
 type Position struct {
-	Offset        int64
-	ProducerID    int64 // batch.NoProducerID outside transactions
-	Transactional bool
+	Offset     int64
+	ProducerID int64 // of the transaction that the record belongs to, else batch.NoProducerID
 }
 
 // Op is one operation on a shard.

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"grete/coordinator/logtest"
+	"grete/protocol/batch"
 )
 
 func TestAppliedAfterAppendAndReloaded(t *testing.T) {
@@ -326,6 +328,57 @@ func TestUnreadableLogIsNotServed(t *testing.T) {
 		}
 	}
 	t.Fatal("loads for ever")
+}
+
+func TestTransactionsAreReplayed(t *testing.T) {
+	b := newBench(t)
+	for i, marker := range []batch.Record{{Key: []byte{0, 0, 0, 0}}, {Key: []byte{0, 0, 0, 1}}, {Key: []byte{0, 0, 0, 9}}} {
+		built, err := batch.Build(batch.BuildOptions{ProducerID: int64(i), Transactional: true, Control: true, BaseSequence: batch.NoSequence}, []batch.Record{marker})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.log.Append(1, built); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.lead(2)
+	if b.get("txn0") != "false" || b.get("txn1") != "true" || b.get("txn2") != "" {
+		t.Errorf("%q %q %q", b.get("txn0"), b.get("txn1"), b.get("txn2"))
+	}
+}
+
+// TestLoadsAreBounded: no more than maxLoads logs are read at a time.
+func TestLoadsAreBounded(t *testing.T) {
+	b := newBench(t)
+	_ = b.put("k", "v")
+	var reading, most atomic.Int32
+	release := make(chan struct{})
+	for i := range int32(6) {
+		b.rt.BecomeLeader(10+i, 1, &countingLog{b.log, &reading, &most, release})
+	}
+	time.Sleep(20 * time.Millisecond)
+	close(release)
+	for i := range int32(6) {
+		b.await(10 + i)
+	}
+	if n := most.Load(); n != maxLoads {
+		t.Errorf("%d logs were read at a time", n)
+	}
+}
+
+type countingLog struct {
+	*logtest.Log
+	reading, most *atomic.Int32
+	release       chan struct{}
+}
+
+func (l *countingLog) Read(offset int64, maxBytes int) ([]byte, error) {
+	n := l.reading.Add(1)
+	defer l.reading.Add(-1)
+	for m := l.most.Load(); n > m && !l.most.CompareAndSwap(m, n); m = l.most.Load() {
+	}
+	<-l.release
+	return l.Log.Read(offset, maxBytes)
 }
 
 func TestUnknownPartition(t *testing.T) {

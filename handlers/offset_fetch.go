@@ -14,7 +14,7 @@ import (
 func OffsetFetch(b *Broker, _ context.Context, r *protocol.Request) {
 	req := r.Body.(*kmsg.OffsetFetchRequest)
 	if r.Version < 8 {
-		b.Groups.FetchOffsets(oneFetchGroup(req), func(g kmsg.OffsetFetchResponseGroup) { r.Respond(oneFetchResponse(req, g)) })
+		b.Groups.FetchOffsets(oneFetchGroup(req), req.RequireStable, func(g kmsg.OffsetFetchResponseGroup) { r.Respond(oneFetchResponse(req, g)) })
 		return
 	}
 	all := newGather(len(req.Groups), func(groups []kmsg.OffsetFetchResponseGroup) {
@@ -23,18 +23,18 @@ func OffsetFetch(b *Broker, _ context.Context, r *protocol.Request) {
 		r.Respond(resp)
 	})
 	for i := range req.Groups {
-		b.fetchGroup(r.Version, req.Groups[i], func(g kmsg.OffsetFetchResponseGroup) { all.set(i, g) })
+		b.fetchGroup(r.Version, req.RequireStable, req.Groups[i], func(g kmsg.OffsetFetchResponseGroup) { all.set(i, g) })
 	}
 }
 
 // fetchGroup resolves topic ids, both ways. Unknown ids get their error after the topics that are known.
-func (b *Broker) fetchGroup(version int16, g kmsg.OffsetFetchRequestGroup, answer func(kmsg.OffsetFetchResponseGroup)) {
+func (b *Broker) fetchGroup(version int16, stable bool, g kmsg.OffsetFetchRequestGroup, answer func(kmsg.OffsetFetchResponseGroup)) {
 	if version < 10 {
-		b.Groups.FetchOffsets(g, answer)
+		b.Groups.FetchOffsets(g, stable, answer)
 		return
 	}
 	if g.Topics == nil {
-		b.Groups.FetchOffsets(g, func(resp kmsg.OffsetFetchResponseGroup) { answer(withTopicIDs(b.Image(), resp)) })
+		b.Groups.FetchOffsets(g, stable, func(resp kmsg.OffsetFetchResponseGroup) { answer(withTopicIDs(b.Image(), resp)) })
 		return
 	}
 	im := b.Image()
@@ -49,7 +49,7 @@ func (b *Broker) fetchGroup(version int16, g kmsg.OffsetFetchRequestGroup, answe
 		}
 	}
 	g.Topics = known
-	b.Groups.FetchOffsets(g, func(resp kmsg.OffsetFetchResponseGroup) {
+	b.Groups.FetchOffsets(g, stable, func(resp kmsg.OffsetFetchResponseGroup) {
 		if resp.ErrorCode == 0 {
 			resp.Topics = append(resp.Topics, unknown...)
 		}

@@ -142,7 +142,7 @@ func (s *shard) deleteGroup(tx *coordinator.Tx, id string) error {
 	if err := g.checkDelete(); err != nil {
 		return err
 	}
-	s.offsets[id].each(func(topic string, partition int32, _ *committed) bool {
+	s.eachOffset(id, func(topic string, partition int32, _ *committed) bool {
 		tx.Append(offsetCommitKey(id, topic, partition), nil)
 		return true
 	})

@@ -20,13 +20,13 @@ func (s *shard) expireGroup(tx *coordinator.Tx, id string) {
 		return
 	}
 	of := s.offsets[id]
-	expired := s.tombstones(tx, id, func(topic string, _ int32, c *committed) bool {
-		return s.expired(g, topic, c, tx.NowMs)
+	expired := s.tombstones(tx, id, func(topic string, partition int32, c *committed) bool {
+		return s.expired(g, topic, c, tx.NowMs) && !s.pending.has(id, topic, partition)
 	})
 	switch {
 	case expired == maxTombstones:
 		tx.Then(id, func(tx *coordinator.Tx) { s.expireGroup(tx, id) })
-	case g.empty() && (of == nil || expired == of.count):
+	case g.empty() && !s.pending.open(id) && (of == nil || expired == of.count):
 		g.deleteRecords(tx)
 	}
 }
@@ -45,7 +45,7 @@ func (s *shard) expired(g group, topic string, c *committed, nowMs int64) bool {
 // tombstones appends one for each of the group's offsets that match, up to the bound, and returns how many.
 func (s *shard) tombstones(tx *coordinator.Tx, id string, match func(topic string, partition int32, c *committed) bool) int {
 	n := 0
-	s.offsets[id].each(func(topic string, partition int32, c *committed) bool {
+	s.eachOffset(id, func(topic string, partition int32, c *committed) bool {
 		if match(topic, partition, c) {
 			tx.Append(offsetCommitKey(id, topic, partition), nil)
 			n++
@@ -64,11 +64,11 @@ func (s *Service) TopicsDeleted(names []string) {
 	for _, p := range s.rt.Partitions() {
 		s.rt.Submit(p, op{
 			Run: func(sh *shard, tx *coordinator.Tx) {
-				for id := range sh.offsets {
+				for id := range sh.groups {
 					tx.Then(id, func(tx *coordinator.Tx) { sh.dropTopics(tx, id, gone) })
 				}
 			},
-			Refuse: func(error) {}, // not led or not loaded: whoever leads it next knows of the deletion by retention
+			Refuse: func(error) {}, // not led, or not loaded: what is left there goes by its retention
 		})
 	}
 }

@@ -10,12 +10,13 @@ import (
 const noOffset = -1
 
 // FetchOffsets reads one group's offsets; null Topics are all of them. What it returns is committed: the answer waits
-// for it. Topic names must be set; a TopicID that is set must be the one that was committed for.
-func (s *Service) FetchOffsets(req kmsg.OffsetFetchRequestGroup, answer func(kmsg.OffsetFetchResponseGroup)) {
+// for it; requireStable refuses partitions that an open transaction is about to commit. Topic names must be set; a
+// TopicID that is set must be the one that was committed for.
+func (s *Service) FetchOffsets(req kmsg.OffsetFetchRequestGroup, requireStable bool, answer func(kmsg.OffsetFetchResponseGroup)) {
 	fail := func(code int16) { answer(kmsg.OffsetFetchResponseGroup{Group: req.Group, ErrorCode: code}) }
 	s.submit(req.Group, false,
 		func(sh *shard, tx *coordinator.Tx) {
-			resp := sh.fetch(req)
+			resp := sh.fetch(req, requireStable)
 			tx.Reply(func(err error) {
 				if err != nil {
 					fail(coordinator.Code(err))
@@ -26,7 +27,7 @@ func (s *Service) FetchOffsets(req kmsg.OffsetFetchRequestGroup, answer func(kms
 		}, fail)
 }
 
-func (s *shard) fetch(req kmsg.OffsetFetchRequestGroup) kmsg.OffsetFetchResponseGroup {
+func (s *shard) fetch(req kmsg.OffsetFetchRequestGroup, requireStable bool) kmsg.OffsetFetchResponseGroup {
 	resp := kmsg.OffsetFetchResponseGroup{Group: req.Group}
 	if g := s.groups[req.Group]; g != nil {
 		if err := g.checkFetch(req.MemberID, req.MemberEpoch); err != nil {
@@ -35,18 +36,19 @@ func (s *shard) fetch(req kmsg.OffsetFetchRequestGroup) kmsg.OffsetFetchResponse
 		}
 	}
 	if req.Topics == nil {
-		resp.Topics = s.fetchAll(req.Group)
+		resp.Topics = s.fetchAll(req.Group, requireStable)
 		return resp
 	}
 	resp.Topics = make([]kmsg.OffsetFetchResponseGroupTopic, 0, len(req.Topics))
 	for _, t := range req.Topics {
 		rt := kmsg.OffsetFetchResponseGroupTopic{Topic: t.Topic, TopicID: t.TopicID}
 		for _, p := range t.Partitions {
-			c := s.offset(req.Group, t.Topic, p)
+			c := s.offsets.get(req.Group, t.Topic, p)
 			if c != nil && otherTopic(c.topicID, t.TopicID) {
 				c = nil
 			}
-			rt.Partitions = append(rt.Partitions, fetched(p, c))
+			unstable := requireStable && s.pending.has(req.Group, t.Topic, p)
+			rt.Partitions = append(rt.Partitions, fetched(p, c, unstable))
 		}
 		resp.Topics = append(resp.Topics, rt)
 	}
@@ -58,23 +60,27 @@ func otherTopic(a, b [16]byte) bool {
 	return a != b && a != [16]byte{} && b != [16]byte{}
 }
 
-func (s *shard) fetchAll(groupID string) []kmsg.OffsetFetchResponseGroupTopic {
+func (s *shard) fetchAll(groupID string, requireStable bool) []kmsg.OffsetFetchResponseGroupTopic {
 	out := []kmsg.OffsetFetchResponseGroupTopic{}
 	s.offsets[groupID].each(func(topic string, p int32, c *committed) bool {
 		if len(out) == 0 || out[len(out)-1].Topic != topic {
 			out = append(out, kmsg.OffsetFetchResponseGroupTopic{Topic: topic, TopicID: c.topicID})
 		}
 		last := &out[len(out)-1]
-		last.Partitions = append(last.Partitions, fetched(p, c))
+		unstable := requireStable && s.pending.has(groupID, topic, p)
+		last.Partitions = append(last.Partitions, fetched(p, c, unstable))
 		return true
 	})
 	return out
 }
 
 // fetched copies c, which changes with the next commit, into an answer.
-func fetched(partition int32, c *committed) kmsg.OffsetFetchResponseGroupTopicPartition {
+func fetched(partition int32, c *committed, unstable bool) kmsg.OffsetFetchResponseGroupTopicPartition {
 	r := kmsg.OffsetFetchResponseGroupTopicPartition{Partition: partition, Offset: noOffset, LeaderEpoch: absentLeaderEpoch, Metadata: new(string)}
-	if c != nil {
+	switch {
+	case unstable:
+		r.ErrorCode = kerr.UnstableOffsetCommit.Code
+	case c != nil:
 		metadata := c.metadata
 		r.Offset, r.LeaderEpoch, r.Metadata = c.offset, c.leaderEpoch, &metadata
 	}
@@ -117,7 +123,7 @@ func (s *shard) deleteOffsets(tx *coordinator.Tx, groupID string, topics []kmsg.
 			switch {
 			case subscribed:
 				r.ErrorCode = kerr.GroupSubscribedToTopic.Code
-			case s.offset(groupID, t.Topic, p.Partition) != nil:
+			case s.offsets.get(groupID, t.Topic, p.Partition) != nil || s.pending.has(groupID, t.Topic, p.Partition):
 				tx.Append(offsetCommitKey(groupID, t.Topic, p.Partition), nil)
 			}
 			rt.Partitions = append(rt.Partitions, r)

@@ -236,7 +236,7 @@ func (w *world) checkInvariants() {
 			var partition int32
 			fmt.Sscanf(key, "g%s", &group)
 			fmt.Sscanf(key[3:], "%d", &partition)
-			if c := s.offset(key[:2], "t", partition); c == nil || c.offset != offset {
+			if c := s.offsets.get(key[:2], "t", partition); c == nil || c.offset != offset {
 				w.t.Fatalf("%s: acknowledged %d, there is %+v", key, offset, c)
 			}
 		}

@@ -6,18 +6,21 @@ import (
 	"strings"
 )
 
+// offsetTable is committed offsets by group id; no group in it is empty.
+type offsetTable map[string]*groupOffsets
+
 // groupOffsets is what one group has committed: topics, and partitions in them.
 type groupOffsets struct {
 	topics map[string]map[int32]*committed
 	count  int
 }
 
-// offsetSlot finds or makes the place of one offset. The strings may alias a buffer: they are copied when kept.
-func (s *shard) offsetSlot(groupID, topic string, partition int32) *committed {
-	of := s.offsets[groupID]
+// slot finds or makes the place of one offset. The strings may alias a buffer: they are copied when kept.
+func (t offsetTable) slot(groupID, topic string, partition int32) *committed {
+	of := t[groupID]
 	if of == nil {
 		of = &groupOffsets{topics: make(map[string]map[int32]*committed)}
-		s.offsets[strings.Clone(groupID)] = of
+		t[strings.Clone(groupID)] = of
 	}
 	ps := of.topics[topic]
 	if ps == nil {
@@ -33,8 +36,8 @@ func (s *shard) offsetSlot(groupID, topic string, partition int32) *committed {
 	return c
 }
 
-func (s *shard) removeOffset(groupID, topic string, partition int32) {
-	of := s.offsets[groupID]
+func (t offsetTable) remove(groupID, topic string, partition int32) {
+	of := t[groupID]
 	if of == nil || of.topics[topic][partition] == nil {
 		return
 	}
@@ -44,13 +47,13 @@ func (s *shard) removeOffset(groupID, topic string, partition int32) {
 		delete(of.topics, topic)
 	}
 	if of.count == 0 {
-		delete(s.offsets, groupID)
+		delete(t, groupID)
 	}
 }
 
-// offset returns what is committed, or nil.
-func (s *shard) offset(groupID, topic string, partition int32) *committed {
-	if of := s.offsets[groupID]; of != nil {
+// get returns what is committed, or nil.
+func (t offsetTable) get(groupID, topic string, partition int32) *committed {
+	if of := t[groupID]; of != nil {
 		return of.topics[topic][partition]
 	}
 	return nil

@@ -144,12 +144,12 @@ func TestMalformedRecords(t *testing.T) {
 		"cut group key":     {{0, 2, 0}, {0, 3}},
 		"newer group value": {groupMetadataKey("g"), {0, 9, 0, 0}},
 	} {
-		if err := newShard(&cfg, nil).Replay(coordinator.Position{}, r[0], r[1]); !errors.Is(err, errMalformed) {
+		if err := newShard(&cfg, nil).Replay(coordinator.Position{ProducerID: batch.NoProducerID}, r[0], r[1]); !errors.Is(err, errMalformed) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	for _, kind := range []byte{3, 4, 5, 6, 7, 8, 16, 200} {
-		if err := newShard(&cfg, nil).Replay(coordinator.Position{}, []byte{0, kind, 0, 1, 'g'}, []byte{0, 0}); err != nil {
+		if err := newShard(&cfg, nil).Replay(coordinator.Position{ProducerID: batch.NoProducerID}, []byte{0, kind, 0, 1, 'g'}, []byte{0, 0}); err != nil {
 			t.Errorf("type %d: %v", kind, err)
 		}
 	}
@@ -163,7 +163,7 @@ func FuzzReplay(f *testing.F) {
 	f.Fuzz(func(t *testing.T, key, value []byte) {
 		cfg := DefaultConfig()
 		s := newShard(&cfg, nil)
-		if s.Replay(coordinator.Position{}, key, value) != nil {
+		if s.Replay(coordinator.Position{ProducerID: batch.NoProducerID}, key, value) != nil {
 			return
 		}
 		for _, g := range s.groups {

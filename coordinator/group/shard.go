@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"grete/coordinator"
+	"grete/protocol/batch"
 )
 
 // shard is the groups and offsets of one partition of __consumer_offsets.
@@ -16,12 +17,13 @@ type shard struct {
 	cfg     *Config
 	newUUID func() string
 	groups  map[string]group
-	offsets map[string]*groupOffsets // by group id; none is empty
+	offsets offsetTable
+	pending pendingOffsets
 	expiry  coordinator.Timer
 }
 
 func newShard(cfg *Config, newUUID func() string) *shard {
-	return &shard{cfg: cfg, newUUID: newUUID, groups: make(map[string]group), offsets: make(map[string]*groupOffsets)}
+	return &shard{cfg: cfg, newUUID: newUUID, groups: make(map[string]group), offsets: make(offsetTable), pending: newPendingOffsets()}
 }
 
 // Replay applies one record (coordinator.Machine).
@@ -44,16 +46,25 @@ func (s *shard) replayOffset(at coordinator.Position, key, value []byte) error {
 		return fmt.Errorf("%w: offset commit key: %w", errMalformed, err)
 	}
 	if value == nil {
-		s.removeOffset(k.Group, k.Topic, k.Partition)
+		s.offsets.remove(k.Group, k.Topic, k.Partition)
+		s.pending.remove(k.Group, k.Topic, k.Partition)
 		return nil
 	}
 	if s.groups[k.Group] == nil {
 		id := strings.Clone(k.Group)
 		s.groups[id] = newClassicGroup(id) // a simple group: it commits, and has no members
 	}
-	c := s.offsetSlot(k.Group, k.Topic, k.Partition)
+	c := s.place(at.ProducerID, &k)
 	c.recordOffset = at.Offset
 	return c.read(value)
+}
+
+// place is where a commit belongs: with the offsets, or with those of a transaction.
+func (s *shard) place(producerID int64, k *kmsg.OffsetCommitKey) *committed {
+	if producerID == batch.NoProducerID {
+		return s.offsets.slot(k.Group, k.Topic, k.Partition)
+	}
+	return s.pending.slot(producerID, k.Group, k.Topic, k.Partition)
 }
 
 func (s *shard) replayGroup(key, value []byte) error {

@@ -259,7 +259,7 @@ func playFetch(r *rig, c command) {
 	if topic, ok := c.args["topic"]; ok {
 		g.Topics = []kmsg.OffsetFetchRequestGroupTopic{{Topic: topic, TopicID: [16]byte{byte(c.num("id", 0))}, Partitions: []int32{int32(c.num("partition", 0))}}}
 	}
-	r.s.FetchOffsets(g, func(resp kmsg.OffsetFetchResponseGroup) {
+	r.s.FetchOffsets(g, c.str("stable", "") == "true", func(resp kmsg.OffsetFetchResponseGroup) {
 		var got []string
 		for _, t := range resp.Topics {
 			for _, p := range t.Partitions {
