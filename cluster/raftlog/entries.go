@@ -16,17 +16,19 @@ import (
 // index = offset + 1 holds, and batches are as large as Kafka's. Three kinds of entry lead a batch:
 //
 //	Raft                      log
-//	normal, with data         the data, a batch of metadata records
-//	normal, without data      a control batch with Kafka's LeaderChangeMessage
+//	normal, with data         the data: a batch of metadata records, or a leader's LeaderChangeMessage
+//	normal, without data      a control batch of one record of type electedType
 //	configuration change      a control batch of one record of type confChangeType
 //
 // A batch is never split: proposals append it whole, and whole() completes what a message cut. Hence every
-// node's log, commit index and snapshot end where a batch ends.
+// node's log, commit index and snapshot end where a batch ends. What a batch holds depends on its entry alone, so that every
+// node's log has the same bytes.
 
 // Types of control records, beside Kafka's own 0 to 6, that only we write. Kafka's tools print them by number.
 const (
 	confChangeType = int16(1000) // value: raftpb.ConfChangeV2
 	confStateType  = int16(1001) // value: raftpb.ConfState, in snapshots
+	electedType    = int16(1002) // no value: Raft's first entry of a term
 )
 
 // Control records of Kafka (ControlRecordType).
@@ -41,18 +43,21 @@ var errNoBatch = errors.New("bytes in the metadata log are not a batch of it")
 // entriesOf makes the entries of b, the first at index.
 func entriesOf(b batch.Batch, index, term uint64) ([]*raftpb.Entry, error) {
 	first := &raftpb.Entry{Term: &term, Index: &index, Type: raftpb.EntryNormal.Enum()}
-	if b.Control() {
-		kind, value, err := controlRecord(b)
-		if err != nil {
-			return nil, err
-		}
-		if kind == confChangeType {
-			first.Type, first.Data = raftpb.EntryConfChangeV2.Enum(), value
-		}
-	} else {
+	if !b.Control() {
+		first.Data = b
+		return append([]*raftpb.Entry{first}, fillers(index+1, term, int(b.LastOffsetDelta()))...), nil
+	}
+	kind, value, err := controlRecord(b)
+	if err != nil {
+		return nil, err
+	}
+	switch kind {
+	case confChangeType:
+		first.Type, first.Data = raftpb.EntryConfChangeV2.Enum(), value
+	case leaderChangeType:
 		first.Data = b
 	}
-	return append([]*raftpb.Entry{first}, fillers(index+1, term, int(b.LastOffsetDelta()))...), nil
+	return []*raftpb.Entry{first}, nil
 }
 
 // fillers are the n entries of a batch after its first.
@@ -74,14 +79,14 @@ func entryCount(e *raftpb.Entry) int {
 }
 
 // batchOf is what the log stores for an entry that leads a batch.
-func batchOf(e *raftpb.Entry, leader int32, voters []int32, nowMs int64) (batch.Batch, error) {
+func batchOf(e *raftpb.Entry) (batch.Batch, error) {
 	switch {
 	case e.GetType() == raftpb.EntryConfChangeV2:
-		return controlBatch(nowMs, control{confChangeType, e.Data})
+		return controlBatch(batch.NoTimestamp, control{confChangeType, e.Data})
 	case e.GetType() != raftpb.EntryNormal:
 		return nil, fmt.Errorf("%w: entry type %v", errNoBatch, e.GetType())
 	case len(e.Data) == 0:
-		return controlBatch(nowMs, control{leaderChangeType, leaderChange(leader, voters)})
+		return controlBatch(batch.NoTimestamp, control{electedType, nil})
 	}
 	b, rest, err := batch.Next(e.Data)
 	if err != nil || len(rest) > 0 || !b.ChecksumOK() {

@@ -37,6 +37,9 @@ type Options struct {
 	Transport  Transport // nil: there are no other nodes
 	ElectionMs int       // controller.quorum.election.timeout.ms; default 1000
 
+	// MessageBytes bounds a message to a follower, but for a batch larger than it; default 1 MiB.
+	MessageBytes uint64
+
 	// OnCommit is told the new high watermark, OnLeader who leads. They run on the node's goroutine and must not block.
 	OnCommit func(end int64)
 	OnLeader func(Leader)
@@ -59,7 +62,6 @@ const (
 	ticksPerElection = 10
 	inboxMessages    = 1024     // messages of other nodes waiting; more are dropped, as a network may
 	uncommittedBytes = 64 << 20 // proposals beyond it are refused until some are committed
-	messageBytes     = 1 << 20
 	inflightMessages = 256
 	maxProposals     = 256 // taken into one round
 )
@@ -80,6 +82,7 @@ type Node struct {
 	stopOnce  sync.Once
 
 	lead      Leader
+	announced int32 // the epoch in which this node has last announced itself leader
 	committed atomic.Int64
 	confs     confHistory
 	failure   error // set before done is closed
@@ -101,6 +104,9 @@ func Open(o Options) (*Node, error) {
 	if o.ElectionMs <= 0 {
 		o.ElectionMs = 1000
 	}
+	if o.MessageBytes == 0 {
+		o.MessageBytes = 1 << 20
+	}
 	n := &Node{
 		o: o, lead: Leader{NodeID: -1, Start: -1},
 		proposals: make(chan proposal), inbox: make(chan *raftpb.Message, inboxMessages), calls: make(chan func()),
@@ -112,7 +118,7 @@ func Open(o Options) (*Node, error) {
 	raw, err := raft.NewRawNode(&raft.Config{
 		ID: raftID(o.NodeID), ElectionTick: ticksPerElection, HeartbeatTick: 1,
 		Storage: n.storage, Applied: uint64(n.snapshotEnd()),
-		MaxSizePerMsg: messageBytes, MaxCommittedSizePerReady: messageBytes,
+		MaxSizePerMsg: o.MessageBytes, MaxCommittedSizePerReady: o.MessageBytes,
 		MaxUncommittedEntriesSize: uncommittedBytes, MaxInflightMsgs: inflightMessages,
 		CheckQuorum: true, PreVote: true, DisableProposalForwarding: true, Logger: raftLogger{o.Logger},
 	})
@@ -221,10 +227,8 @@ func (n *Node) loop() error {
 	ticker := &ticker{clock: n.o.Clock, every: time.Duration(n.o.ElectionMs) * time.Millisecond / ticksPerElection}
 	defer ticker.stop()
 	for {
-		for n.raw.HasReady() {
-			if err := n.ready(n.raw.Ready()); err != nil {
-				return err
-			}
+		if err := n.settle(); err != nil {
+			return err
 		}
 		select {
 		case p := <-n.proposals:
@@ -241,6 +245,19 @@ func (n *Node) loop() error {
 			return nil
 		}
 	}
+}
+
+// settle does all that Raft asks for.
+func (n *Node) settle() error {
+	for n.raw.HasReady() {
+		if err := n.announce(); err != nil {
+			return err
+		}
+		if err := n.ready(n.raw.Ready()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // alone says whether this node is the only member: then time plays no part, and an idle node does nothing at all.
@@ -272,19 +289,24 @@ func (n *Node) propose(p proposal, end int64) int64 {
 		p.reply <- proposed{err: ErrNotLeader}
 		return end
 	}
-	id, first := raftID(n.o.NodeID), &raftpb.Entry{Type: raftpb.EntryNormal.Enum(), Data: p.batch}
-	entries := append([]*raftpb.Entry{first}, make([]*raftpb.Entry, p.batch.LastOffsetDelta())...)
-	for i := range entries[1:] {
-		entries[i+1] = &raftpb.Entry{Type: raftpb.EntryNormal.Enum()}
-	}
-	err := n.raw.Step(&raftpb.Message{Type: raftpb.MsgProp.Enum(), From: &id, To: &id, Entries: entries})
-	if err != nil {
+	if err := n.stepProposal(p.batch); err != nil {
 		p.reply <- proposed{err: errors.Join(ErrNotLeader, err)}
 		return end
 	}
-	end += int64(len(entries))
+	end += int64(p.batch.LastOffsetDelta()) + 1
 	p.reply <- proposed{end: end}
 	return end
+}
+
+// stepProposal appends a batch's entries together.
+func (n *Node) stepProposal(b batch.Batch) error {
+	id := raftID(n.o.NodeID)
+	entries := make([]*raftpb.Entry, b.LastOffsetDelta()+1)
+	for i := range entries {
+		entries[i] = &raftpb.Entry{Type: raftpb.EntryNormal.Enum()}
+	}
+	entries[0].Data = b
+	return n.raw.Step(&raftpb.Message{Type: raftpb.MsgProp.Enum(), From: &id, To: &id, Entries: entries})
 }
 
 // fail steps down: what is not committed stays unanswered, and nothing more is written.

@@ -168,21 +168,21 @@ func (r *rig) texts(t testing.TB, from int64) []string {
 func TestSingleVoter(t *testing.T) {
 	fsys := vfs.NewMem()
 	r := startRig(t, fsys)
-	if l := *r.leader.Load(); l != (Leader{NodeID: 0, Epoch: 1, Start: 0}) {
+	if l := *r.leader.Load(); l != (Leader{NodeID: 0, Epoch: 1, Start: 1}) {
 		t.Fatalf("%+v", l)
 	}
-	if end := r.commit(t, "a", "b", "c"); end != 4 {
+	if end := r.commit(t, "a", "b", "c"); end != 5 {
 		t.Fatalf("the batch of three ends at %d", end)
 	}
 	r.commit(t, "d")
-	want := []string{"control 2", "a", "b", "c", "d"}
+	want := []string{"control 1002", "control 2", "a", "b", "c", "d"}
 	if got := r.texts(t, 0); !slices.Equal(got, want) {
 		t.Fatal(got)
 	}
 	if _, err := r.Propose(context.Background(), 7, values(t, "x")); !errors.Is(err, ErrNotLeader) {
 		t.Fatal(err)
 	}
-	if r.log.LatestEpoch() != 1 || r.log.HighWatermark() != 5 {
+	if r.log.LatestEpoch() != 1 || r.log.HighWatermark() != 6 {
 		t.Fatal(r.log.LatestEpoch(), r.log.HighWatermark())
 	}
 	r.close(t)
@@ -192,11 +192,11 @@ func TestSingleVoter(t *testing.T) {
 
 	again := startRig(t, fsys)
 	defer again.close(t)
-	if l := *again.leader.Load(); l != (Leader{NodeID: 0, Epoch: 2, Start: 5}) {
+	if l := *again.leader.Load(); l != (Leader{NodeID: 0, Epoch: 2, Start: 7}) {
 		t.Fatalf("%+v", l)
 	}
 	again.commit(t, "e")
-	if got := again.texts(t, 0); !slices.Equal(got, append(want, "control 2", "e")) {
+	if got := again.texts(t, 0); !slices.Equal(got, append(want, "control 1002", "control 2", "e")) {
 		t.Fatal(got)
 	}
 }
@@ -278,8 +278,8 @@ func TestSnapshotBoundsTheLog(t *testing.T) {
 		t.Fatalf("%v %+v", ok, s.End)
 	}
 	again.Start()
-	again.await(t, func() bool { return again.CommittedEnd() >= s.End+2 })
-	if got := again.texts(t, s.End); !slices.Equal(got, []string{"after", "control 2"}) {
+	again.await(t, func() bool { return again.CommittedEnd() >= s.End+3 })
+	if got := again.texts(t, s.End); !slices.Equal(got, []string{"after", "control 1002", "control 2"}) {
 		t.Fatal(got)
 	}
 	again.close(t)
@@ -462,7 +462,7 @@ func TestEntries(t *testing.T) {
 	r.commit(t, "a", "b", "c")
 	r.commit(t, "d", "e")
 	last, _ := r.storage.LastIndex()
-	if last != 6 {
+	if last != 7 {
 		t.Fatal(last)
 	}
 	for lo := uint64(1); lo <= last; lo++ {
@@ -481,10 +481,10 @@ func TestEntries(t *testing.T) {
 			}
 		}
 	}
-	entries, _ := r.storage.Entries(2, 4, 1<<30) // cut within the batch a b c, as a message may be
+	entries, _ := r.storage.Entries(3, 5, 1<<30) // cut within the batch a b c, as a message may be
 	m := &raftpb.Message{Type: raftpb.MsgApp.Enum(), Entries: entries}
 	must(t, whole(m))
-	if len(m.Entries) != 3 || m.Entries[2].GetIndex() != 4 || m.Entries[2].GetTerm() != 1 {
+	if len(m.Entries) != 3 || m.Entries[2].GetIndex() != 5 || m.Entries[2].GetTerm() != 1 {
 		t.Fatal(m.Entries)
 	}
 }
@@ -495,7 +495,7 @@ func TestConfigurationChangesSurvive(t *testing.T) {
 	data, err := proto.Marshal(change)
 	must(t, err)
 	e := &raftpb.Entry{Type: raftpb.EntryConfChangeV2.Enum(), Term: &one, Index: &index, Data: data}
-	b, err := batchOf(e, 0, nil, 1)
+	b, err := batchOf(e)
 	must(t, err)
 	b.SetBaseOffset(8)
 	back, err := entriesOf(b, 9, 1)

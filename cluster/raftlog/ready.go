@@ -21,7 +21,7 @@ func (n *Node) ready(rd raft.Ready) error {
 	}
 	leader := n.leaderAfter(rd)
 	if len(rd.Entries) > 0 {
-		if err := n.appendDurably(rd.Entries, leader.NodeID); err != nil {
+		if err := n.appendDurably(rd.Entries); err != nil {
 			return err
 		}
 	}
@@ -47,7 +47,23 @@ func (n *Node) saveVote(h *raftpb.HardState) error {
 	return n.state.save(n.o.FS, n.o.Dir)
 }
 
-// leaderAfter is who leads once rd is done. Raft's first entry as leader is empty and has the leader's term.
+// announce has a new leader say in the log who it is, as Kafka's do, right after Raft's own first entry of the term.
+func (n *Node) announce() error {
+	st := n.raw.BasicStatus()
+	term := int32(st.HardState.GetTerm())
+	if st.RaftState != raft.StateLeader || n.announced == term {
+		return nil
+	}
+	n.announced = term
+	message := control{leaderChangeType, leaderChange(n.o.NodeID, n.confs.voters())}
+	b, err := controlBatch(clock.Millis(n.o.Clock), message)
+	if err != nil {
+		return err
+	}
+	return n.stepProposal(b)
+}
+
+// leaderAfter is who leads once rd is done. A new leader's start is what it has announced.
 func (n *Node) leaderAfter(rd raft.Ready) Leader {
 	if rd.SoftState == nil {
 		return n.lead
@@ -60,18 +76,12 @@ func (n *Node) leaderAfter(rd raft.Ready) Leader {
 		l.Start = n.lead.Start
 		return l
 	}
-	for _, e := range rd.Entries {
-		if int32(e.GetTerm()) == l.Epoch {
-			l.Start = int64(e.GetIndex()) - 1
-			break
-		}
-	}
+	l.Start = int64(rd.Entries[len(rd.Entries)-1].GetIndex()) - 1
 	return l
 }
 
-func (n *Node) appendDurably(entries []*raftpb.Entry, leader int32) error {
-	err := n.storage.append(entries, leader, n.confs.voters(), clock.Millis(n.o.Clock))
-	if err != nil {
+func (n *Node) appendDurably(entries []*raftpb.Entry) error {
+	if err := n.storage.append(entries); err != nil {
 		return err
 	}
 	flushed := make(chan error, 1)

@@ -151,7 +151,7 @@ func readBatches(log Log, offset int64, maxBytes int, bound int64) ([]byte, erro
 }
 
 // append writes entries, which begin with a batch and end with one, after cutting what they conflict with.
-func (s *storage) append(entries []*raftpb.Entry, leader int32, voters []int32, nowMs int64) error {
+func (s *storage) append(entries []*raftpb.Entry) error {
 	if first := int64(entries[0].GetIndex()) - 1; first < s.log.EndOffset() {
 		if err := s.log.TruncateTo(first); err != nil {
 			return err
@@ -162,7 +162,7 @@ func (s *storage) append(entries []*raftpb.Entry, leader int32, voters []int32, 
 		if end := s.log.EndOffset(); n > len(entries) || int64(head.GetIndex()) != end+1 {
 			return fmt.Errorf("%w: %d entries from %d do not make a batch at %d", errNoBatch, len(entries), head.GetIndex(), end)
 		}
-		b, err := batchOf(head, leader, voters, nowMs)
+		b, err := batchOf(head)
 		if err != nil {
 			return err
 		}

@@ -1,0 +1,287 @@
+package raftlog
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+
+	"grete/cluster/metadata"
+	"grete/internal/clock"
+	"grete/internal/vfs"
+	"grete/logstore"
+	"grete/protocol/batch"
+)
+
+// network carries messages between the nodes of a test, losing some.
+type network struct {
+	mu       sync.Mutex
+	rng      *rand.Rand
+	lossPct  int
+	isolated map[int32]bool
+	nodes    map[int32]*member
+}
+
+// member is one node of a test cluster.
+type member struct {
+	*Node
+	net      *network
+	id       int32
+	fs       *vfs.Mem
+	store    *logstore.Store
+	log      *logstore.Log
+	leader   atomic.Pointer[Leader]
+	received atomic.Pointer[Snapshot]
+}
+
+func (m *member) Send(msg *raftpb.Message) {
+	raw, err := proto.Marshal(msg)
+	if err != nil {
+		panic(err)
+	}
+	to := nodeID(msg.GetTo())
+	m.net.mu.Lock()
+	defer m.net.mu.Unlock()
+	target := m.net.nodes[to]
+	if target == nil || m.net.isolated[m.id] || m.net.isolated[to] || m.net.rng.IntN(100) < m.net.lossPct {
+		return
+	}
+	copied := &raftpb.Message{}
+	if err := proto.Unmarshal(raw, copied); err != nil {
+		panic(err)
+	}
+	target.Step(copied)
+}
+
+func (n *network) isolate(id int32, yes bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.isolated[id] = yes
+}
+
+func (n *network) start(t *testing.T, id int32, fsys *vfs.Mem) *member {
+	t.Helper()
+	m := &member{net: n, id: id, fs: fsys, store: openStore(t, fsys, dataDir, testSegmentBytes)}
+	var err error
+	m.log, err = m.store.Create(logID, metadata.MetadataTopicID, logConfig(testSegmentBytes))
+	must(t, err)
+	m.Node, err = Open(Options{
+		NodeID: id, Voters: []int32{1, 2, 3}, Log: m.log, FS: fsys, Dir: logDir, Clock: clock.System, Logger: zerolog.Nop(),
+		Transport: m, ElectionMs: 100, MessageBytes: 400,
+		OnLeader:   func(l Leader) { m.leader.Store(&l) },
+		OnSnapshot: func(s Snapshot) { m.received.Store(&s) },
+		OnFailure:  func(err error) { t.Errorf("node %d: %v", id, err) },
+	})
+	must(t, err)
+	m.leader.Store(&Leader{NodeID: -1, Start: -1})
+	n.mu.Lock()
+	n.nodes[id] = m
+	n.mu.Unlock()
+	m.Start()
+	return m
+}
+
+func (n *network) stop(t *testing.T, m *member) {
+	t.Helper()
+	n.mu.Lock()
+	delete(n.nodes, m.id)
+	n.mu.Unlock()
+	m.Stop()
+	must(t, m.store.Close())
+}
+
+func startCluster(t *testing.T, seed uint64, lossPct int) *network {
+	t.Helper()
+	n := &network{rng: rand.New(rand.NewPCG(seed, 5)), lossPct: lossPct, isolated: map[int32]bool{}, nodes: map[int32]*member{}}
+	for id := int32(1); id <= 3; id++ {
+		fsys := vfs.NewMem()
+		must(t, fsys.MkdirAll(dataDir, 0o755))
+		must(t, fsys.SyncDir("/"))
+		n.start(t, id, fsys)
+	}
+	return n
+}
+
+// commit has whoever leads append the values, trying until they are committed, and returns the leader.
+func (n *network) commit(t *testing.T, texts ...string) *member {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		for id := int32(1); id <= 3; id++ {
+			m := n.nodes[id]
+			if m == nil || n.isolated[id] || m.leader.Load().NodeID != id {
+				continue
+			}
+			end, err := m.Propose(context.Background(), m.leader.Load().Epoch, values(t, texts...))
+			if err != nil {
+				continue
+			}
+			for i := 0; i < 400 && m.leader.Load().NodeID == id; i++ {
+				if m.CommittedEnd() >= end {
+					return m
+				}
+				time.Sleep(time.Millisecond)
+			}
+		}
+	}
+	t.Fatal("nothing can be committed")
+	return nil
+}
+
+func (n *network) awaitEqual(t *testing.T) {
+	t.Helper()
+	equal := func() bool {
+		first := n.nodes[1].CommittedEnd()
+		for _, m := range n.nodes {
+			if m.CommittedEnd() != first || m.log.EndOffset() != first {
+				return false
+			}
+		}
+		return true
+	}
+	for deadline := time.Now().Add(20 * time.Second); !equal(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the nodes do not agree")
+		}
+	}
+}
+
+// content is the committed log from offset on, byte by byte.
+func (m *member) content(t *testing.T, from int64) []byte {
+	t.Helper()
+	var all []byte
+	for from < m.CommittedEnd() {
+		raw, err := m.ReadCommitted(from, 1<<20)
+		must(t, err)
+		all = append(all, raw...)
+		from += recordsIn(t, raw)
+	}
+	return all
+}
+
+func recordsIn(t *testing.T, raw []byte) int64 {
+	t.Helper()
+	var n int64
+	for len(raw) > 0 {
+		b, rest, err := batch.Next(raw)
+		must(t, err)
+		n, raw = n+int64(b.LastOffsetDelta())+1, rest
+	}
+	return n
+}
+
+// TestThreeVoters: batches of many records, cut by messages of 400 bytes, survive lost messages, isolated and restarted
+// leaders; logs are the same bytes everywhere, and nothing committed is lost or torn.
+func TestThreeVoters(t *testing.T) {
+	for seed := range uint64(3) {
+		n, rng := startCluster(t, seed, 5), rand.New(rand.NewPCG(seed, 6))
+		var committed []string
+		write := func(count int) *member {
+			text := fmt.Sprintf("v%d", len(committed))
+			committed = append(committed, text)
+			return n.commit(t, slices.Repeat([]string{text}, count)...)
+		}
+		write(1)
+		for round := range 4 {
+			leader := write(60)
+			write(1 + rng.IntN(80))
+			n.isolate(leader.id, true)
+			_, err := leader.Propose(context.Background(), leader.leader.Load().Epoch, values(t, slices.Repeat([]string{"lost"}, 50)...))
+			if err != nil && !errors.Is(err, ErrNotLeader) {
+				t.Fatal(err)
+			}
+			write(30)
+			if round%2 == 1 {
+				clone := leader.fs.CrashClone(rng, 50)
+				n.stop(t, leader)
+				n.start(t, leader.id, clone)
+			}
+			n.isolate(leader.id, false)
+			write(5)
+		}
+		n.mu.Lock()
+		n.lossPct = 0
+		n.mu.Unlock()
+		write(1)
+		n.awaitEqual(t)
+		content := n.nodes[1].content(t, 0)
+		for id, m := range n.nodes {
+			if !bytes.Equal(m.content(t, 0), content) {
+				t.Errorf("seed %d: the log of node %d differs", seed, id)
+			}
+		}
+		requireOrder(t, content, committed)
+		for _, m := range n.nodes {
+			n.stop(t, m)
+		}
+	}
+}
+
+// requireOrder: every committed batch is there whole, in order; what was proposed to the isolated leader may be.
+func requireOrder(t *testing.T, content []byte, committed []string) {
+	t.Helper()
+	at := 0
+	for len(content) > 0 {
+		b, rest, err := batch.Next(content)
+		must(t, err)
+		content = rest
+		if b.Control() {
+			continue
+		}
+		for r, err := range b.Records() {
+			must(t, err)
+			if at < len(committed) && string(r.Value) == committed[at] {
+				at++
+			}
+			break
+		}
+		if int(b.RecordCount()) != int(b.LastOffsetDelta())+1 {
+			t.Fatalf("a torn batch at %d", b.BaseOffset())
+		}
+	}
+	if at < len(committed) {
+		t.Errorf("%q is not in the log", committed[at])
+	}
+}
+
+// TestFollowerTakesASnapshot: a follower that was away while the log was let go of gets the snapshot, and goes on from it.
+func TestFollowerTakesASnapshot(t *testing.T) {
+	n := startCluster(t, 9, 0)
+	leader := n.commit(t, "first")
+	away := n.nodes[leader.id%3+1]
+	n.isolate(away.id, true)
+	for i := range 3 {
+		leader = n.commit(t, slices.Repeat([]string{strings.Repeat("x", 200)}, 20)...)
+		must(t, leader.WriteSnapshot(leader.CommittedEnd(), leader.log.EpochAt(leader.CommittedEnd()-1), oneValue(fmt.Sprintf("state %d", i))))
+	}
+	n.isolate(away.id, false)
+	n.commit(t, "last")
+	n.awaitEqual(t)
+	s := away.received.Load()
+	if s == nil || !bytes.Contains(s.Raw, []byte("state")) || away.log.StartOffset() != s.End {
+		t.Fatalf("no snapshot was taken: %+v, log start %d", s, away.log.StartOffset())
+	}
+	if !bytes.Equal(away.content(t, s.End), leader.content(t, s.End)) {
+		t.Error("the logs differ after the snapshot")
+	}
+	n.stop(t, away)
+	if ids, err := listSnapshots(away.fs, logDir); err != nil || len(ids) != 1 || ids[0].end != s.End {
+		t.Errorf("snapshots %v after the one at %d, %v", ids, s.End, err)
+	}
+	n.start(t, away.id, away.fs)
+	n.commit(t, "after")
+	n.awaitEqual(t)
+	for _, m := range n.nodes {
+		n.stop(t, m)
+	}
+}
