@@ -127,8 +127,8 @@ func checkCanonical(t *testing.T, defs *Defs, tests []struct{ name, value, want 
 	}
 }
 
-func TestEveryTopicGroupAndClientDefinitionIsDocumented(t *testing.T) {
-	for _, defs := range []*Defs{TopicDefs, GroupDefs, ClientMetricsDefs, OwnDefs} {
+func TestEveryDefinitionIsDocumented(t *testing.T) {
+	for _, defs := range []*Defs{TopicDefs, BrokerDefs, GroupDefs, ClientMetricsDefs, OwnDefs} {
 		for d := range defs.All() {
 			if !strings.HasSuffix(d.Doc, ".") {
 				t.Errorf("%s: documentation %q", d.Name, d.Doc)

@@ -32,6 +32,9 @@ func (e *StartError) Error() string {
 	return strings.ReplaceAll(fmt.Sprintf("config: %s=%s (%s): %s", e.Name, e.Value, e.From, e.Reason), "\n", " ")
 }
 
+// fromEmbedded is where an embedded value comes from.
+const fromEmbedded = "default"
+
 // embedded is what a broker runs on when nothing else is said.
 var embedded = []Assignment{
 	{Name: "process.roles", Value: "broker,controller"},
@@ -95,7 +98,7 @@ func (st *static) setEmbedded() {
 			continue
 		}
 		if _, set := st.values[a.Name]; !set {
-			st.values[a.Name], st.from[a.Name] = a.Value, "default"
+			st.values[a.Name], st.from[a.Name] = a.Value, fromEmbedded
 		}
 	}
 }

@@ -26,7 +26,7 @@ var used = []string{
 	"security.inter.broker.protocol", "socket.receive.buffer.bytes", "socket.request.max.bytes", "socket.send.buffer.bytes",
 }
 
-// unused lists what was set in vain.
+// unused lists what somebody set in vain.
 func (st *static) unused() []string {
 	inUse := map[string]bool{}
 	for _, name := range used {
@@ -39,7 +39,7 @@ func (st *static) unused() []string {
 	}
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(st.values)) {
-		if !inUse[name] {
+		if !inUse[name] && st.from[name] != fromEmbedded {
 			out = append(out, name)
 		}
 	}
