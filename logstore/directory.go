@@ -64,10 +64,21 @@ func (s *Store) openDir(name string) (*logDir, error) {
 }
 
 func (d *logDir) acquire() (io.Closer, error) {
-	if err := d.store.o.FS.MkdirAll(d.path, 0o755); err != nil {
+	if err := makeDir(d.store.o.FS, d.path); err != nil {
 		return nil, err
 	}
 	return d.store.o.FS.Lock(path.Join(d.path, lockFile))
+}
+
+// makeDir creates a log directory that is still there after a crash.
+func makeDir(fs vfs.FS, name string) error {
+	if there, err := exists(fs, name); err != nil || there {
+		return err
+	}
+	if err := fs.MkdirAll(name, 0o755); err != nil {
+		return err
+	}
+	return fs.SyncDir(path.Dir(name))
 }
 
 // fail takes the directory offline, once.

@@ -126,7 +126,7 @@ func writeMissingMeta(fsys vfs.FS, dirs []string, found map[string]MetaPropertie
 }
 
 func writeMetaProperties(fsys vfs.FS, dir string, m MetaProperties) error {
-	if err := fsys.MkdirAll(dir, 0o755); err != nil {
+	if err := makeDir(fsys, dir); err != nil {
 		return err
 	}
 	text := fmt.Sprintf("#\ncluster.id=%s\ndirectory.id=%s\nnode.id=%d\nversion=%d\n",

@@ -77,7 +77,7 @@ func (l *Log) bases() []int64 {
 func (l *Log) dropSegments(i int) error {
 	segments := l.segments()
 	l.setSegments(segments[:i:i])
-	return l.removeSegments(lastFirst(segments[i:]))
+	return l.removeForGood(segments[i:])
 }
 
 // recoverSegment walks s, whose first offset must be at or above from. whole tells that nothing was cut.

@@ -150,13 +150,22 @@ const (
 var errIndexSuspicious = errors.New("index does not match the log")
 
 // locate finds the first batch whose last offset is at or above offset; io.EOF when there is none. An index
-// that contradicts the log is rebuilt on the way.
+// that contradicts the log is rebuilt on the way. Callers do not hold Log.mu.
 func (s *segment) locate(offset int64) (found, error) {
+	return s.locateOrRepair(offset, s.log.repairIndexes)
+}
+
+// locateHolding is locate for callers that hold Log.mu.
+func (s *segment) locateHolding(offset int64) (found, error) {
+	return s.locateOrRepair(offset, s.log.repairIndexesHolding)
+}
+
+func (s *segment) locateOrRepair(offset int64, repair func(*segment) error) (found, error) {
 	f, err := s.locateByIndex(offset)
 	if !errors.Is(err, errIndexSuspicious) {
 		return f, err
 	}
-	if err := s.log.repairIndexes(s); err != nil {
+	if err := repair(s); err != nil {
 		return found{}, err
 	}
 	f, err = s.locateByIndex(offset)

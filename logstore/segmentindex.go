@@ -171,6 +171,10 @@ func (s *segment) adoptIndexes(built *indexBuilder, write func(fs vfs.FS, name s
 func (l *Log) repairIndexes(s *segment) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.repairIndexesHolding(s)
+}
+
+func (l *Log) repairIndexesHolding(s *segment) error {
 	s.indexMu.Lock()
 	defer s.indexMu.Unlock()
 	if s.rebuilt.Load() {

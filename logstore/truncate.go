@@ -23,7 +23,11 @@ func (l *Log) TruncateTo(offset int64) error {
 		l.epochs.cutEnd(l.EndOffset()) // an epoch that began here and wrote nothing
 		return nil
 	}
-	if err := l.lowerRecoveryPoint(offset); err != nil {
+	offset, err := l.batchStart(offset)
+	if err != nil {
+		return l.fault("truncate", offset, err)
+	}
+	if err := l.lowerCheckpoints(offset); err != nil {
 		return l.failed("truncate", offset, err)
 	}
 	do := l.truncateInside
@@ -43,7 +47,7 @@ func (l *Log) RestartAt(offset int64) error {
 	if err := l.usable("restart"); err != nil {
 		return err
 	}
-	if err := l.lowerRecoveryPoint(min(offset, l.StartOffset())); err != nil {
+	if err := l.lowerCheckpoints(min(offset, l.StartOffset())); err != nil {
 		return l.failed("restart", offset, err)
 	}
 	if err := l.restartAt(offset); err != nil {
@@ -52,16 +56,36 @@ func (l *Log) RestartAt(offset int64) error {
 	return nil
 }
 
-// lowerRecoveryPoint makes the durable end at most offset, in the checkpoint too, and running fsyncs void.
-func (l *Log) lowerRecoveryPoint(offset int64) error {
+// batchStart is the base offset of the batch that offset lies in, or offset where none does.
+func (l *Log) batchStart(offset int64) (int64, error) {
+	if offset < l.segments()[0].base {
+		return offset, nil
+	}
+	r := reader{segments: l.segments()}
+	f, err := r.segments[r.segmentOf(offset)].locateHolding(offset)
+	if errors.Is(err, io.EOF) {
+		return offset, nil
+	}
+	return min(offset, f.baseOffset), err
+}
+
+// lowerCheckpoints makes the durable end and the start at most offset, in the checkpoints too, and running fsyncs void.
+func (l *Log) lowerCheckpoints(offset int64) error {
 	l.truncations++
-	lowered := l.recovery.Load() > offset
+	durable := l.recovery.Load() > offset
+	start := l.start.Load() > offset
 	l.durable.Store(min(l.durable.Load(), offset))
 	l.recovery.Store(min(l.recovery.Load(), offset))
-	if !lowered {
-		return nil
+	l.start.Store(min(l.start.Load(), offset))
+	if durable {
+		if err := l.dir.writeCheckpoint(recoveryPointFile); err != nil {
+			return err
+		}
 	}
-	return l.dir.writeCheckpoint(recoveryPointFile)
+	if start {
+		return l.dir.writeCheckpoint(logStartFile)
+	}
+	return nil
 }
 
 func (l *Log) truncateInside(offset int64) error {
@@ -70,17 +94,27 @@ func (l *Log) truncateInside(offset int64) error {
 	for keep > 1 && segments[keep-1].base >= offset {
 		keep--
 	}
-	if err := l.removeSegments(lastFirst(segments[keep:])); err != nil {
+	if err := l.removeForGood(segments[keep:]); err != nil {
 		return err
 	}
 	last := segments[keep-1]
-	end, err := l.cutSegment(last, offset)
-	if err != nil {
+	if err := l.cutSegment(last, offset); err != nil {
 		return err
 	}
 	l.setSegments(segments[:keep:keep])
-	l.afterTruncation(last, end)
-	return l.rebuildProducers(end)
+	l.afterTruncation(last, offset)
+	return l.rebuildProducers(offset)
+}
+
+// removeForGood removes segments, the last first, so that no crash brings one back behind the log's new end.
+func (l *Log) removeForGood(segments []*segment) error {
+	if len(segments) == 0 {
+		return nil
+	}
+	if err := l.removeSegments(lastFirst(segments)); err != nil {
+		return err
+	}
+	return l.store.o.FS.SyncDir(*l.path.Load())
 }
 
 func lastFirst(segments []*segment) []*segment {
@@ -89,25 +123,25 @@ func lastFirst(segments []*segment) []*segment {
 	return reversed
 }
 
-// cutSegment removes the batches that reach offset and returns where the log ends now.
-func (l *Log) cutSegment(s *segment, offset int64) (int64, error) {
+// cutSegment removes the batches from offset on.
+func (l *Log) cutSegment(s *segment, offset int64) error {
 	l.writer = nil
-	f, err := s.locate(offset)
+	f, err := s.locateHolding(offset)
 	if errors.Is(err, io.EOF) {
-		return offset, nil
+		return nil
 	}
 	if err != nil {
-		return 0, err
+		return err
 	}
 	if err := l.cutData(s, f.pos); err != nil {
-		return 0, err
+		return err
+	}
+	if err := s.txns.truncateTo(offset); err != nil {
+		return err
 	}
 	s.indexMu.Lock()
 	defer s.indexMu.Unlock()
-	if err := s.rebuildIndexes(); err != nil {
-		return 0, err
-	}
-	return min(offset, f.baseOffset), nil
+	return s.rebuildIndexes()
 }
 
 // cutData shortens the file and syncs it: bytes that came back after a crash would be taken for the log.
@@ -126,7 +160,7 @@ func (l *Log) cutData(s *segment, pos int64) error {
 
 func (l *Log) restartAt(offset int64) error {
 	old := l.segments()
-	if err := l.removeSegments(lastFirst(old)); err != nil {
+	if err := l.removeForGood(old); err != nil {
 		return err
 	}
 	l.writer = nil
@@ -145,11 +179,7 @@ func (l *Log) restartAt(offset int64) error {
 }
 
 func (l *Log) afterTruncation(last *segment, end int64) {
-	l.start.Store(min(l.start.Load(), end))
-	l.highWatermark.Store(min(l.highWatermark.Load(), end))
-	if last.base == end || l.start.Load() == end {
-		l.highWatermark.Store(max(l.highWatermark.Load(), l.start.Load()))
-	}
+	l.highWatermark.Store(max(min(l.highWatermark.Load(), end), l.start.Load()))
 	l.epochs.cutEnd(end)
 	l.tail.reset(last.base, end, last.size.Load())
 }
