@@ -289,3 +289,64 @@ func (c hangingController) Do(ctx context.Context, _ protocol.Principal, _ kmsg.
 	<-ctx.Done()
 	return nil, kerr.RequestTimedOut
 }
+
+// TestGroupsAreReloaded reads the coordinator's partitions back from the real log, a few bytes at a time.
+func TestGroupsAreReloaded(t *testing.T) {
+	r := newGroupRig(t)
+	w := r.dial()
+	s := &script{w: w, t: t}
+	s.ready()
+	for i := range 200 {
+		req := commitRequest(fmt.Sprint("group-", i%20), -1, "", "t", int32(i%2))
+		req.Topics[0].Partitions[0].Offset = int64(i)
+		if code := call[*kmsg.OffsetCommitResponse](w, 8, req).Topics[0].Partitions[0].ErrorCode; code != 0 {
+			t.Fatalf("commit %d: %d", i, code)
+		}
+	}
+	join := call[*kmsg.JoinGroupResponse](w, 3, joinRequest("group-1", ""))
+	if code := call[*kmsg.SyncGroupResponse](w, 3, syncRequest("group-1", join.MemberID, 1)).ErrorCode; code != 0 {
+		t.Fatal(code)
+	}
+	before := groupsText(t, r.broker.Groups)
+	r.broker.Groups.Close()
+	cfg := group.DefaultConfig()
+	cfg.LoadBufferBytes = 500
+	again := group.NewService(group.Options{
+		Config: cfg, Clock: r.clock, Log: zerolog.Nop(), Partitions: func() int32 { return 5 }, NewUUID: uuid.NewString,
+	})
+	t.Cleanup(again.Close)
+	for i := range int32(5) {
+		p, err := r.broker.Replicas.Partition(offsetsTopic, i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again.BecomeLeader(i, 0, p.CoordinatorLog())
+	}
+	if after := groupsText(t, again); after != before {
+		t.Errorf("before: %s\nafter: %s", before, after)
+	}
+}
+
+// groupsText is the offsets of twenty groups, and the members of one, once they are loaded.
+func groupsText(t *testing.T, s *group.Service) string {
+	t.Helper()
+	text := ""
+	for i := range 20 {
+		id := fmt.Sprint("group-", i)
+		for range 1000 {
+			answer := make(chan kmsg.OffsetFetchResponseGroup, 1)
+			s.FetchOffsets(kmsg.OffsetFetchRequestGroup{Group: id}, false, func(g kmsg.OffsetFetchResponseGroup) { answer <- g })
+			g := <-answer
+			if g.ErrorCode == 0 {
+				raw, _ := json.Marshal(g)
+				text += string(raw)
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+	answer := make(chan kmsg.DescribeGroupsResponseGroup, 1)
+	s.DescribeGroup("group-1", 4, func(g kmsg.DescribeGroupsResponseGroup) { answer <- g })
+	raw, _ := json.Marshal(<-answer)
+	return text + string(raw)
+}
