@@ -1,0 +1,163 @@
+package oracle
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Difference is one place where an answer is not the recorded one.
+type Difference struct {
+	Scenario string
+	Path     string // "3 Fetch v11: Topics[0].Partitions[0].ErrorCode"
+	Want     any
+	Got      any
+}
+
+func (d Difference) String() string {
+	return fmt.Sprintf("%s | %s | want %s | got %s", d.Scenario, d.Path, show(d.Want), show(d.Got))
+}
+
+// Wording is true when both have a text and only its words differ: our sentences are our own.
+func (d Difference) Wording() bool {
+	want, ok1 := d.Want.(string)
+	got, ok2 := d.Got.(string)
+	last := d.Path[strings.LastIndex(d.Path, ".")+1:]
+	return ok1 && ok2 && want != "" && got != "" && (strings.HasSuffix(last, "ErrorMessage") || last == "Documentation")
+}
+
+// absent stands for a step, field or element that is not there.
+type absent struct{}
+
+const showLimit = 400 // bytes of a value in a report
+
+func show(v any) string {
+	if _, ok := v.(absent); ok {
+		return "nothing"
+	}
+	b, _ := json.Marshal(v)
+	if len(b) > showLimit {
+		return string(b[:showLimit]) + "…"
+	}
+	return string(b)
+}
+
+// Compare lists the differences of a scenario's transcript from the recorded one.
+func Compare(scenario string, want, got []Step) []Difference {
+	c := comparison{scenario: scenario}
+	for i := range max(len(want), len(got)) {
+		switch {
+		case i >= len(got):
+			c.add(fmt.Sprintf("%d %s", i+1, want[i].Request), want[i].Answer, absent{})
+		case i >= len(want):
+			c.add(fmt.Sprintf("%d %s", i+1, got[i].Request), absent{}, got[i].Answer)
+		default:
+			c.step(i, want[i], got[i])
+		}
+	}
+	return c.found
+}
+
+type comparison struct {
+	scenario string
+	found    []Difference
+}
+
+func (c *comparison) add(path string, want, got any) {
+	c.found = append(c.found, Difference{c.scenario, path, want, got})
+}
+
+func (c *comparison) step(i int, want, got Step) {
+	path := fmt.Sprintf("%d %s", i+1, want.Request)
+	if want.Request != got.Request || want.Conn != got.Conn {
+		c.add(path, want.Request, got.Request)
+		return
+	}
+	c.value(path+": ", want.Answer, got.Answer)
+}
+
+func (c *comparison) value(path string, want, got any) {
+	switch w := want.(type) {
+	case map[string]any:
+		if g, ok := got.(map[string]any); ok {
+			c.fields(path, w, g)
+			return
+		}
+	case []any:
+		if g, ok := got.([]any); ok {
+			c.elements(path, w, g)
+			return
+		}
+	}
+	if show(want) != show(got) || isContainer(got) {
+		c.add(path, want, got)
+	}
+}
+
+func isContainer(v any) bool {
+	switch v.(type) {
+	case map[string]any, []any:
+		return true
+	}
+	return false
+}
+
+func (c *comparison) fields(path string, want, got map[string]any) {
+	names := slices.Sorted(maps.Keys(want))
+	for n := range got {
+		if _, ok := want[n]; !ok {
+			names = append(names, n)
+		}
+	}
+	slices.Sort(names)
+	for _, n := range names {
+		c.value(path+"."+n, fieldOf(want, n), fieldOf(got, n))
+	}
+}
+
+func fieldOf(m map[string]any, name string) any {
+	if v, ok := m[name]; ok {
+		return v
+	}
+	return absent{}
+}
+
+// elements pairs structures by what identifies them when the lengths differ, else by position.
+func (c *comparison) elements(path string, want, got []any) {
+	if len(want) == len(got) {
+		for i := range want {
+			c.value(fmt.Sprintf("%s[%d]", path, i), want[i], got[i])
+		}
+		return
+	}
+	w, okW := byIdentity(want)
+	g, okG := byIdentity(got)
+	if !okW || !okG {
+		c.add(path, want, got)
+		return
+	}
+	c.fields(path, w, g)
+}
+
+func byIdentity(list []any) (map[string]any, bool) {
+	out := map[string]any{}
+	for _, e := range list {
+		m, ok := e.(map[string]any)
+		if !ok {
+			return nil, false
+		}
+		out["{"+identity(m)+"}"] = e
+	}
+	return out, len(out) == len(list)
+}
+
+func identity(m map[string]any) string {
+	for _, f := range []string{"Topic", "TopicID", "Name", "ConfigName", "ResourceName", "Group", "MemberID", "Partition", "ApiKey", "BaseOffset"} {
+		if v, ok := m[f]; ok {
+			return fmt.Sprint(v)
+		}
+	}
+	return ""
+}

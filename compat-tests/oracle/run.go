@@ -1,0 +1,92 @@
+package oracle
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// parallelism is how many scenarios run at once: most of their time they wait.
+const parallelism = 16
+
+// Transcripts are what a run recorded, by scenario.
+type Transcripts map[string][]Step
+
+// RunAll runs scenarios against t: first the serial ones, then the others side by side.
+func RunAll(t Target, scenarios []Scenario) Transcripts {
+	out := Transcripts{}
+	var mu sync.Mutex
+	one := func(sc Scenario) {
+		steps := Run(t, sc)
+		mu.Lock()
+		defer mu.Unlock()
+		out[sc.Name] = steps
+	}
+	var parallel []Scenario
+	for _, sc := range scenarios {
+		if sc.Serial {
+			one(sc)
+		} else {
+			parallel = append(parallel, sc)
+		}
+	}
+	work := make(chan Scenario)
+	var wg sync.WaitGroup
+	for range parallelism {
+		wg.Go(func() {
+			for sc := range work {
+				one(sc)
+			}
+		})
+	}
+	for _, sc := range parallel {
+		work <- sc
+	}
+	close(work)
+	wg.Wait()
+	return out
+}
+
+// Run runs one scenario; every run has topic and group names of its own, all of the same length.
+func Run(t Target, sc Scenario) []Step {
+	return newSession(t, sc.Name, strconv.FormatInt(1000+rand.Int64N(9000), 10)).run(sc)
+}
+
+// Warm waits until the group coordinator serves every one of its partitions: a cold broker answers 14, 15 or 16,
+// and for how long is not what the scenarios are about.
+func Warm(t Target) (err error) {
+	s := newSession(t, "warm", "0000")
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("warm %s: %v", t.Name, r)
+		}
+		if s.setupConn != nil {
+			s.setupConn.Close()
+		}
+	}()
+	const groups = 40 // enough to meet each of few partitions
+	for i := range groups {
+		group := fmt.Sprintf("warm-%d", i)
+		s.await(func() bool { return s.coordinatorReady(group) }, "group coordinator")
+	}
+	s.await(func() bool {
+		return s.setup(4, initProducerID(nil)).(*kmsg.InitProducerIDResponse).ErrorCode == 0
+	}, "producer ids")
+	return nil
+}
+
+func (s *Session) coordinatorReady(group string) bool {
+	find := kmsg.NewPtrFindCoordinatorRequest()
+	find.CoordinatorKey = group
+	if s.setup(3, find).(*kmsg.FindCoordinatorResponse).ErrorCode != 0 {
+		pause(20 * time.Millisecond)
+		return false
+	}
+	req := kmsg.NewPtrOffsetFetchRequest()
+	req.Group = group
+	return s.setup(5, req).(*kmsg.OffsetFetchResponse).ErrorCode == 0
+}
