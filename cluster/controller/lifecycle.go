@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -50,6 +51,7 @@ type Lifecycle struct {
 	shutdown atomic.Bool
 	wake     chan struct{} // holds one: heartbeat now
 	told     chan struct{} // closed when the controller lets the broker go
+	ended    chan struct{} // closed when heartbeats have ended
 }
 
 // retryEvery is how soon a failed request is tried again.
@@ -60,7 +62,7 @@ func NewLifecycle(o LifecycleOptions) *Lifecycle {
 	if o.Features == nil {
 		o.Features = DefaultFeatures()
 	}
-	l := &Lifecycle{o: o, wake: make(chan struct{}, 1), told: make(chan struct{})}
+	l := &Lifecycle{o: o, wake: make(chan struct{}, 1), told: make(chan struct{}), ended: make(chan struct{})}
 	l.epoch.Store(-1)
 	return l
 }
@@ -79,6 +81,9 @@ func (l *Lifecycle) Start(ctx context.Context) error {
 		if err == nil && !resp.IsFenced {
 			break
 		}
+		if errors.Is(err, ErrStopped) {
+			return err
+		}
 		if err := l.pause(ctx, retryEvery); err != nil {
 			return err
 		}
@@ -88,14 +93,18 @@ func (l *Lifecycle) Start(ctx context.Context) error {
 	return nil
 }
 
-// Shutdown is the controlled shutdown: it returns once the controller has moved what this broker led, or when ctx ends,
-// and heartbeats have stopped.
+// Shutdown is the controlled shutdown: it returns once the controller has moved what this broker led, or when ctx ends or
+// there is no controller any more, and heartbeats have stopped.
 func (l *Lifecycle) Shutdown(ctx context.Context) error {
+	if l.cancel == nil {
+		return nil // it never was in service
+	}
 	l.shutdown.Store(true)
 	poke(l.wake)
 	var err error
 	select {
 	case <-l.told:
+	case <-l.ended:
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
@@ -105,11 +114,15 @@ func (l *Lifecycle) Shutdown(ctx context.Context) error {
 
 // Stop ends the heartbeats without telling the controller.
 func (l *Lifecycle) Stop() {
+	if l.cancel == nil {
+		return
+	}
 	l.cancel()
 	l.wg.Wait()
 }
 
 func (l *Lifecycle) run() {
+	defer close(l.ended)
 	ticker := l.o.Clock.NewTicker(time.Duration(l.o.IntervalMs) * time.Millisecond)
 	defer ticker.Stop()
 	for {
@@ -120,6 +133,9 @@ func (l *Lifecycle) run() {
 		case <-l.wake:
 		}
 		resp, err := l.heartbeat(l.ctx)
+		if errors.Is(err, ErrStopped) {
+			return // no controller will hear this broker again
+		}
 		if err != nil {
 			l.recover(err)
 			continue
@@ -165,6 +181,9 @@ func (l *Lifecycle) register(ctx context.Context) error {
 				return fmt.Errorf("the controller refuses broker %d: %w", l.o.NodeID, kerr.ErrorForCode(r.ErrorCode))
 			}
 			err = kerr.ErrorForCode(r.ErrorCode)
+		}
+		if errors.Is(err, ErrStopped) {
+			return err
 		}
 		l.o.Logger.Warn().Err(err).Msg("the broker is not registered yet")
 		if err := l.pause(ctx, retryEvery); err != nil {

@@ -81,13 +81,17 @@ func (r *rig) open() error {
 	return err
 }
 
-func (r *rig) register(t testing.TB) {
-	t.Helper()
-	r.life = NewLifecycle(LifecycleOptions{
+func newLifecycleOf(r *rig) *Lifecycle {
+	return NewLifecycle(LifecycleOptions{
 		Controller: r.Node, Principal: protocol.Principal{Type: "User", Name: "ANONYMOUS"}, Clock: clock.System, Logger: zerolog.Nop(),
 		NodeID: 1, ClusterID: "cluster", Incarnation: metadata.UUID{0: 1, 1: r.run}, LogDirs: []metadata.UUID{{0: 7}},
 		Endpoints: []metadata.Endpoint{{Listener: "PLAINTEXT", Host: "localhost", Port: 9092}}, IntervalMs: 2000,
 	})
+}
+
+func (r *rig) register(t testing.TB) {
+	t.Helper()
+	r.life = newLifecycleOf(r)
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	must(t, r.life.Start(ctx))
@@ -286,7 +290,7 @@ func TestQueueIsBounded(t *testing.T) {
 
 // TestAcknowledgedChangesSurviveCrashes takes crash clones while clients create topics: whatever was answered is there.
 func TestAcknowledgedChangesSurviveCrashes(t *testing.T) {
-	for seed := range uint64(25) {
+	for seed := range scaled(25) {
 		rng := rand.New(rand.NewPCG(seed, 3))
 		fsys := memory(t)
 		acked := map[string]metadata.UUID{}

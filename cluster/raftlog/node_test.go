@@ -8,6 +8,7 @@ import (
 	"io"
 	"iter"
 	"math/rand/v2"
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -390,7 +391,11 @@ func TestFailedFsyncStepsDown(t *testing.T) {
 // TestCrashes stops at random moments with crash clones of which nothing unsynced is sure to survive: what was committed
 // is there, in order, and a new leader has a new epoch.
 func TestCrashes(t *testing.T) {
-	for seed := range uint64(60) {
+	seeds := uint64(60)
+	if os.Getenv("GRETE_LONG") == "1" {
+		seeds *= 100
+	}
+	for seed := range seeds {
 		rng := rand.New(rand.NewPCG(seed, 7))
 		fsys, lastEpoch, acked := vfs.NewMem(), int32(0), []string(nil)
 		must(t, fsys.MkdirAll(dataDir, 0o755)) // log.dirs exist before
