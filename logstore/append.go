@@ -14,7 +14,7 @@ import (
 type AppendInfo struct {
 	BaseOffset, LastOffset int64
 	LogStartOffset         int64
-	LogAppendTimeMs        int64 // -1 for CreateTime
+	LogAppendTimeMs        int64 // -1 for CreateTime, unless it is a duplicate
 	Duplicate              bool
 	FlushDue               bool // flush.messages reached: the caller acknowledges only after Flush covers LastOffset
 }
@@ -56,11 +56,11 @@ func (l *Log) appended(b batch.Batch, base int64) AppendInfo {
 	return info
 }
 
-// repeated answers a batch that is in the log already.
+// repeated answers a batch that is in the log already; like Kafka it gives the batch's timestamp of whatever type.
 func (l *Log) repeated(m *batchMeta) AppendInfo {
 	return AppendInfo{
 		BaseOffset: m.firstOffset(), LastOffset: m.lastOffset,
-		LogStartOffset: l.start.Load(), LogAppendTimeMs: batch.NoTimestamp,
+		LogStartOffset: l.start.Load(), LogAppendTimeMs: m.timestampMs,
 		Duplicate: true,
 		FlushDue:  m.lastOffset >= l.durable.Load() && l.EndOffset()-l.durable.Load() >= l.config().FlushMessages,
 	}

@@ -7,8 +7,13 @@ import (
 )
 
 // Close flushes, writes checkpoints and the clean-shutdown marks, and unlocks. Logs refuse work from its beginning;
-// what their running flushes took on is done before the rest is made durable.
+// what their running flushes took on is done before the rest is made durable. More calls answer as the first.
 func (s *Store) Close() error {
+	s.closeOnce.Do(func() { s.closeErr = s.close() })
+	return s.closeErr
+}
+
+func (s *Store) close() error {
 	close(s.stop)
 	s.cancelPending()
 	logs := s.Logs()
@@ -112,10 +117,12 @@ func (l *Log) finish() error {
 	if err := l.snapshotProducers(l.EndOffset()); err != nil {
 		return err
 	}
-	l.entriesDirty = l.entriesDirty || l.producers.snapshotEnd != before
+	if l.producers.snapshotEnd != before {
+		l.entries.made++
+	}
 	return nil
 }
 
 func (l *Log) idle(w flushWork) bool {
-	return l.writer == nil && l.durable.Load() == w.end && len(w.closedSegments) == 0 && !w.entries && !w.parent && w.epochs == nil
+	return l.writer == nil && l.durable.Load() == w.end && len(w.closedSegments) == 0 && !w.entries.dirty() && !w.parent.dirty() && w.epochs == nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -178,24 +179,15 @@ func (r *crashRun) truncate() {
 	})
 	must(r.t, r.log.TruncateTo(offset))
 	r.expect(func(e *expectation) {
-		e.batches = bytes2(kept.batches)
+		e.batches = slices.Clone(kept.batches)
 		e.startMax = min(e.startMax, kept.end)
 	})
 	r.epoch++ // what comes in the place of the truncated is of a later leader
 	r.seq = 0
-	for _, b := range kept.batches {
-		r.seq = b.LastSequence() + 1
-	}
-	if r.log.producers.producers == nil {
-		return
-	}
 	if e := r.log.producers.producers[9]; e != nil {
 		r.seq = e.lastSeq() + 1
 	}
 }
-
-// bytes2 is a copy whose append leaves the original alone.
-func bytes2(b []batch.Batch) []batch.Batch { return append([]batch.Batch(nil), b...) }
 
 func (r *crashRun) advance() {
 	start, end := r.log.StartOffset(), r.log.EndOffset()

@@ -169,7 +169,8 @@ func (d *logDir) forgetOld(id ID) error {
 	return nil
 }
 
-// offsets are those of the checkpoint name. A start that is the first segment's base needs no entry, as in Kafka.
+// offsets are those of the checkpoint name. Kafka leaves out a start that is the first segment's base; we do not,
+// for the removal of the segments before may not be durable yet.
 func (d *logDir) offsets(name string) map[ID]int64 {
 	offsets := map[ID]int64{}
 	for _, l := range d.logs() {
@@ -179,7 +180,7 @@ func (d *logDir) offsets(name string) map[ID]int64 {
 		case highWatermarkFile:
 			offsets[l.id] = l.highWatermark.Load()
 		case logStartFile:
-			if start := l.StartOffset(); start > l.segments()[0].base {
+			if start := l.StartOffset(); start > 0 {
 				offsets[l.id] = start
 			}
 		}

@@ -116,13 +116,13 @@ type flushWork struct {
 	truncations     uint64
 	closedSegments  []*segment // all files
 	active          *segment   // data alone: an unclean start walks the active segment again
-	entries, parent bool
+	entries, parent changes
 	epochs          []byte
 }
 
 // flushWork notes what lies between the recovery point and the end. Callers hold mu.
 func (l *Log) flushWork() flushWork {
-	w := flushWork{end: l.EndOffset(), truncations: l.truncations, active: l.active(), entries: l.entriesDirty, parent: l.parentDirty}
+	w := flushWork{end: l.EndOffset(), truncations: l.truncations, active: l.active(), entries: l.entries, parent: l.parent}
 	segments := l.segments()
 	for _, s := range segments[:len(segments)-1] {
 		if s.indexDirty {
@@ -134,7 +134,6 @@ func (l *Log) flushWork() flushWork {
 		w.epochs = encodeEpochs(l.epochs.all())
 		l.epochs.dirty = false
 	}
-	l.entriesDirty, l.parentDirty = false, false
 	return w
 }
 
@@ -171,8 +170,6 @@ func (l *Log) stillDue(w flushWork) {
 		s.indexDirty = true
 	}
 	l.epochs.dirty = l.epochs.dirty || w.epochs != nil
-	l.entriesDirty = l.entriesDirty || w.entries
-	l.parentDirty = l.parentDirty || w.parent
 }
 
 func (l *Log) syncSegments(w flushWork) error {
@@ -216,12 +213,12 @@ func (l *Log) syncEpochs(data []byte) error {
 }
 
 func (l *Log) syncEntries(w flushWork) error {
-	if w.parent {
+	if w.parent.dirty() {
 		if err := l.syncCreation(); err != nil {
 			return err
 		}
 	}
-	if w.entries {
+	if w.entries.dirty() {
 		return l.store.o.FS.SyncDir(*l.path.Load())
 	}
 	return nil
@@ -246,6 +243,7 @@ func (l *Log) flushed(w flushWork, err error) []flushWaiter {
 		l.flushes.waiters = nil
 		return served
 	}
+	l.entriesSynced(w)
 	if w.truncations == l.truncations {
 		l.markDurable(w.end)
 	}
@@ -259,6 +257,12 @@ func (l *Log) flushed(w flushWork, err error) []flushWaiter {
 	}
 	l.flushes.waiters = waiting
 	return served
+}
+
+// entriesSynced notes that the directory changes w knew of are durable. Callers hold mu.
+func (l *Log) entriesSynced(w flushWork) {
+	l.entries.synced = max(l.entries.synced, w.entries.made)
+	l.parent.synced = max(l.parent.synced, w.parent.made)
 }
 
 // markDurable notes that all below end is synced; the recovery point stays below index files that are not.

@@ -32,8 +32,15 @@ func (l *Log) load(state loadState) error {
 	if len(segments) == 0 {
 		return l.loadEmpty(state)
 	}
-	l.setSegments(segments)
-	l.start.Store(max(state.start, segments[0].base))
+	below := 0
+	for below+1 < len(segments) && segments[below+1].base <= state.start {
+		below++
+	}
+	l.setSegments(segments[below:])
+	if err := l.removeSegments(segments[:below]); err != nil { // as a crash interrupted it
+		return err
+	}
+	l.start.Store(max(state.start, l.segments()[0].base))
 	l.recovery.Store(state.recovery)
 	epochsKnown := l.readEpochs()
 	end, err := l.findEnd(state)
@@ -59,7 +66,7 @@ func (l *Log) loadEmpty(state loadState) error {
 	if err := first.create(); err != nil {
 		return err
 	}
-	l.entriesDirty = true
+	l.entries.made++
 	l.setSegments([]*segment{first})
 	l.start.Store(state.start)
 	l.readEpochs()

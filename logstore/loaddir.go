@@ -31,7 +31,7 @@ func (l *Log) tidy() (segmentFiles, error) {
 		return segmentFiles{}, err
 	}
 	if changed || swapped {
-		l.entriesDirty = true
+		l.entries.made++
 		if names, err = l.list(); err != nil {
 			return segmentFiles{}, err
 		}

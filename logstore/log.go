@@ -40,9 +40,9 @@ type Log struct {
 	writer    *writer // nil until the first append to the active segment
 	producers producerState
 	flushes   flushState
-	// entriesDirty: files were created that the partition's directory may not name after a crash; parentDirty:
-	// the same of that directory in the log directory. fsynced data is worth nothing before both are synced.
-	entriesDirty, parentDirty bool
+	// entries and parent: files were created or removed that the partition's directory, or this directory that the
+	// log directory, may not know after a crash. fsynced data is worth nothing before both are synced.
+	entries, parent changes
 	// truncations counts what makes a running fsync say nothing about the offsets it was started for.
 	truncations uint64
 	deleted     atomic.Bool // its directory is aside, or about to be
@@ -51,6 +51,11 @@ type Log struct {
 
 // view is the immutable list of a log's segments by base offset; there is always one.
 type view struct{ segments []*segment }
+
+// changes counts changes of a directory, and how many of them are synced.
+type changes struct{ made, synced uint64 }
+
+func (c *changes) dirty() bool { return c.made != c.synced }
 
 const noUnstable = math.MaxInt64
 

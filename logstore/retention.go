@@ -67,7 +67,7 @@ func (l *Log) removeSegments(segments []*segment) error {
 		if err := l.removeSegment(s); err != nil {
 			return err
 		}
-		l.entriesDirty = true
+		l.entries.made++
 	}
 	return nil
 }

@@ -30,6 +30,8 @@ type Store struct {
 	background sync.WaitGroup
 	stop       chan struct{}
 	pending    pendingWork
+	closeOnce  sync.Once
+	closeErr   error
 }
 
 // Open locks the directories, loads every log (recovering after an unclean stop) and starts retention and checkpoints.
@@ -192,7 +194,8 @@ func (l *Log) adopt(topicID [16]byte, cfg Config) error {
 		if err := l.writePartitionMetadata(topicID); err != nil {
 			return l.failed("open", -1, err)
 		}
-		l.parentDirty, l.entriesDirty = true, true
+		l.parent.made++
+		l.entries.made++
 	} else if has != topicID {
 		return l.fault("open", -1, fmt.Errorf("%w: it has %s, not %s", ErrTopicIDMismatch, FormatUUID(has), FormatUUID(topicID)))
 	}
@@ -214,7 +217,7 @@ func (l *Log) create(topicID [16]byte) error {
 			return err
 		}
 	}
-	l.parentDirty = true
+	l.parent.made++
 	return l.loadEmpty(loadState{})
 }
 

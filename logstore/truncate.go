@@ -168,7 +168,7 @@ func (l *Log) restartAt(offset int64) error {
 	if err := next.create(); err != nil {
 		return err
 	}
-	l.entriesDirty = true
+	l.entries.made++
 	l.setSegments([]*segment{next})
 	l.start.Store(offset)
 	l.epochs.set(nil, true)

@@ -166,13 +166,17 @@ func (l *Log) roll(base int64) error {
 	if err := l.snapshotProducers(base); err != nil {
 		return err
 	}
+	if err := l.nameActive(); err != nil {
+		return err
+	}
 	next := l.newSegment(base, 0)
 	if err := next.create(); err != nil {
 		return err
 	}
 	old.offsets.seal()
 	old.times.seal()
-	old.indexDirty, l.entriesDirty = true, true
+	old.indexDirty = true
+	l.entries.made++
 	l.setSegments(append(append([]*segment(nil), l.segments()...), next))
 	l.tail.reset(base, base, 0)
 	l.writer = nil
@@ -180,5 +184,16 @@ func (l *Log) roll(base int64) error {
 		return err
 	}
 	l.flushInBackground(base)
+	return nil
+}
+
+// nameActive makes the active segment's directory entry durable before a successor exists: a crash must not leave a
+// log that lacks a segment in the middle or at its start. Mostly the flush after the last roll has done it.
+func (l *Log) nameActive() error {
+	w := flushWork{entries: l.entries, parent: l.parent}
+	if err := l.syncEntries(w); err != nil {
+		return err
+	}
+	l.entriesSynced(w)
 	return nil
 }
