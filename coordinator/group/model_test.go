@@ -3,6 +3,7 @@ package group
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -17,7 +18,11 @@ import (
 // restarts, and holds it to what must be true: counters agree with the members, every request is answered exactly
 // once, a commit that was acknowledged is there, nothing that was refused is, and a restart finds the same groups.
 func TestRandomMembers(t *testing.T) {
-	for seed := range uint64(30) {
+	seeds := uint64(30)
+	if os.Getenv("GRETE_LONG") != "" {
+		seeds = 3000
+	}
+	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			w := newWorld(t, seed)
 			for range 600 {
