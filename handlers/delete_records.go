@@ -14,10 +14,16 @@ func DeleteRecords(b *Broker, _ context.Context, r *protocol.Request) {
 	req := r.Body.(*kmsg.DeleteRecordsRequest)
 	resp := kmsg.NewPtrDeleteRecordsResponse()
 	resp.Version = r.Version
+	var topics lookup[string]
 	for i := range req.Topics {
 		t := &req.Topics[i]
-		rt := kmsg.NewDeleteRecordsResponseTopic()
-		rt.Topic = t.Topic
+		at, again := topics.add(t.Topic)
+		if !again {
+			rt := kmsg.NewDeleteRecordsResponseTopic()
+			rt.Topic = t.Topic
+			resp.Topics = append(resp.Topics, rt)
+		}
+		rt := &resp.Topics[at]
 		for j := range t.Partitions {
 			p := &t.Partitions[j]
 			a := kmsg.NewDeleteRecordsResponseTopicPartition()
@@ -25,7 +31,6 @@ func DeleteRecords(b *Broker, _ context.Context, r *protocol.Request) {
 			a.LowWatermark, a.ErrorCode = b.deleteRecords(t.Topic, p.Partition, p.Offset)
 			rt.Partitions = append(rt.Partitions, a)
 		}
-		resp.Topics = append(resp.Topics, rt)
 	}
 	r.Respond(resp)
 }

@@ -59,6 +59,7 @@ var codes = []struct {
 	{protocol.ErrTooLarge, kerr.InvalidRequest},
 	{protocol.ErrFrameTooLarge, kerr.InvalidRequest},
 	{protocol.ErrUnsupported, kerr.UnsupportedVersion},
+	{protocol.ErrNoVersion, kerr.UnsupportedVersion},
 	{protocol.ErrServerClosed, kerr.NetworkException},
 
 	{context.DeadlineExceeded, kerr.RequestTimedOut},

@@ -50,6 +50,7 @@ var sentinels = map[string]struct {
 	"protocol.ErrTooLarge":      {protocol.ErrTooLarge, 42},
 	"protocol.ErrFrameTooLarge": {protocol.ErrFrameTooLarge, 42},
 	"protocol.ErrUnsupported":   {protocol.ErrUnsupported, 35},
+	"protocol.ErrNoVersion":     {protocol.ErrNoVersion, 35},
 	"protocol.ErrServerClosed":  {protocol.ErrServerClosed, 13},
 
 	"cluster/metadata.ErrUnapplicable":    {metadata.ErrUnapplicable, -1},
@@ -71,6 +72,7 @@ var sentinels = map[string]struct {
 	"cluster/replica.ErrNotEnoughReplicasAfterWrite": {replica.ErrNotEnoughReplicasAfterWrite, 20},
 	"cluster/replica.ErrOffsetOutOfRange":            {replica.ErrOffsetOutOfRange, 1},
 	"cluster/replica.ErrOffsetNotAvailable":          {replica.ErrOffsetNotAvailable, 78},
+	"cluster/replica.ErrNegativeSize":                {replica.ErrNegativeSize, -1},
 	"cluster/replica.ErrPolicyViolation":             {replica.ErrPolicyViolation, 44},
 
 	"coordinator.ErrNotCoordinator": {coordinator.ErrNotCoordinator, 16},

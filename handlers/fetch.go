@@ -92,6 +92,10 @@ func Fetch(b *Broker, _ context.Context, r *protocol.Request) {
 		f.respond(nil)
 		return
 	}
+	if req.IsolationLevel < 0 || req.IsolationLevel > 1 {
+		f.failWhole(req, kerr.UnknownServerError.Code)
+		return
+	}
 	answers := f.read()
 	if f.complete(answers) {
 		f.respond(answers)
@@ -151,9 +155,8 @@ func (f *fetch) read() []fetchAnswer {
 	left, first := f.maxBytes, true
 	for i := range f.targets {
 		a := f.readOne(i, left, first)
-		if n := a.sizeBytes(); n > 0 {
-			left, first = max(left-n, 0), false
-		}
+		n := a.sizeBytes()
+		left, first = max(left-n, 0), first && n == 0
 		answers = append(answers, a)
 	}
 	return answers
@@ -219,6 +222,17 @@ func (f *fetch) respond(answers []fetchAnswer) {
 	}
 	sent, sessionID, code := f.ctx.finish(append(answers, f.rejected...))
 	f.send(sent, sessionID, code)
+}
+
+// failWhole answers code for the response and, before version 13, for every partition of the request.
+func (f *fetch) failWhole(req *kmsg.FetchRequest, code int16) {
+	var answers []fetchAnswer
+	if req.Version < 13 {
+		for _, t := range requestTargets(req) {
+			answers = append(answers, failedFetch(t, code))
+		}
+	}
+	f.send(answers, req.SessionID, code)
 }
 
 func (f *fetch) send(answers []fetchAnswer, sessionID int32, code int16) {

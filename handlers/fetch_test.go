@@ -94,6 +94,29 @@ func TestFetchErrors(t *testing.T) {
 	}
 }
 
+func TestFetchOddNumbers(t *testing.T) {
+	r := newRig(t)
+	r.createTopic("t", 1)
+	w := r.dial()
+	w.produce("t", 0, "a")
+	req := fetchRequest("t", 0, 0)
+	req.IsolationLevel = 5
+	resp := call[*kmsg.FetchResponse](w, 12, req)
+	if resp.ErrorCode != -1 || resp.Topics[0].Partitions[0].ErrorCode != -1 {
+		t.Errorf("unknown isolation level: %+v", resp)
+	}
+	if resp = call[*kmsg.FetchResponse](w, 13, req); resp.ErrorCode != -1 || len(resp.Topics) != 0 {
+		t.Errorf("unknown isolation level: %+v", resp)
+	}
+	for offset, code := range map[int64]int16{0: -1, 1: 0} { // only where there is something to read
+		req = fetchRequest("t", 0, offset)
+		req.MaxBytes = -1
+		if p := fetchOne(w, 12, req); p.ErrorCode != code {
+			t.Errorf("negative size at offset %d: %+v", offset, p)
+		}
+	}
+}
+
 func TestFetchDivergingEpoch(t *testing.T) {
 	r := newRig(t)
 	r.createTopic("t", 1)

@@ -26,49 +26,47 @@ func ListOffsets(b *Broker, _ context.Context, r *protocol.Request) {
 	req := r.Body.(*kmsg.ListOffsetsRequest)
 	resp := kmsg.NewPtrListOffsetsResponse()
 	resp.Version = r.Version
-	twice := duplicateOffsets(req)
+	var topics lookup[string]
+	var seen lookup[offsetKey]
 	for i := range req.Topics {
 		t := &req.Topics[i]
-		rt := kmsg.NewListOffsetsResponseTopic()
-		rt.Topic = t.Topic
+		at, again := topics.add(t.Topic)
+		if !again {
+			rt := kmsg.NewListOffsetsResponseTopic()
+			rt.Topic = t.Topic
+			resp.Topics = append(resp.Topics, rt)
+		}
+		rt := &resp.Topics[at]
 		for j := range t.Partitions {
 			p := &t.Partitions[j]
-			if twice[offsetKey{t.Topic, p.Partition}] {
-				rt.Partitions = append(rt.Partitions, failedOffset(p.Partition, kerr.InvalidRequest.Code))
+			if _, twice := seen.add(offsetKey{at, p.Partition}); twice {
+				refuseOffset(rt, p.Partition)
 				continue
 			}
 			rt.Partitions = append(rt.Partitions, b.listOffset(req, t.Topic, p))
 		}
-		resp.Topics = append(resp.Topics, rt)
 	}
 	r.Respond(resp)
 }
 
 type offsetKey struct {
-	topic     string
+	topicAt   int
 	partition int32
 }
 
-// duplicateOffsets are the partitions that a request names twice: each is refused.
-func duplicateOffsets(req *kmsg.ListOffsetsRequest) map[offsetKey]bool {
-	var seen lookup[offsetKey]
-	var twice map[offsetKey]bool
-	for i := range req.Topics {
-		for j := range req.Topics[i].Partitions {
-			k := offsetKey{req.Topics[i].Topic, req.Topics[i].Partitions[j].Partition}
-			if _, dup := seen.add(k); !dup {
-				continue
-			}
-			if twice == nil {
-				twice = map[offsetKey]bool{}
-			}
-			twice[k] = true
+// refuseOffset answers for a partition that the request names twice, once.
+func refuseOffset(rt *kmsg.ListOffsetsResponseTopic, partition int32) {
+	for i := range rt.Partitions {
+		if rt.Partitions[i].Partition == partition {
+			rt.Partitions[i] = failedOffset(partition, kerr.InvalidRequest.Code)
 		}
 	}
-	return twice
 }
 
 func (b *Broker) listOffset(req *kmsg.ListOffsetsRequest, topic string, p *kmsg.ListOffsetsRequestTopicPartition) kmsg.ListOffsetsResponseTopicPartition {
+	if req.IsolationLevel < 0 || req.IsolationLevel > 1 {
+		return failedOffset(p.Partition, kerr.UnknownServerError.Code)
+	}
 	if since, special := timestampSince[p.Timestamp]; p.Timestamp < 0 && (!special || req.Version < since) {
 		return failedOffset(p.Partition, kerr.UnsupportedVersion.Code)
 	}

@@ -119,10 +119,13 @@ func TestListOffsetsErrors(t *testing.T) {
 	}
 	req := listRequest("t", 0, -1)
 	req.Topics = append(req.Topics, listRequest("t", 0, -2).Topics...)
-	for _, topic := range call[*kmsg.ListOffsetsResponse](w, 6, req).Topics {
-		if topic.Partitions[0].ErrorCode != 42 {
-			t.Errorf("named twice: %+v", topic)
-		}
+	if topics := call[*kmsg.ListOffsetsResponse](w, 6, req).Topics; len(topics) != 1 || len(topics[0].Partitions) != 1 || topics[0].Partitions[0].ErrorCode != 42 {
+		t.Errorf("named twice: %+v", topics)
+	}
+	req = listRequest("t", 0, -1)
+	req.IsolationLevel = 5
+	if p := listOne(w, 6, req); p.ErrorCode != -1 {
+		t.Errorf("unknown isolation level: %+v", p)
 	}
 	r.moveLeader("t", 2)
 	if p := listOne(w, 6, listRequest("t", 0, -1)); p.ErrorCode != 6 {

@@ -2,7 +2,9 @@ package handlers
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 
@@ -24,8 +26,7 @@ func Produce(b *Broker, _ context.Context, r *protocol.Request) {
 	p.b, p.r, p.req = b, r, r.Body.(*kmsg.ProduceRequest)
 	p.acks = replica.Ack(p.req.Acks)
 	p.layOut()
-	if code := p.refuseTransaction(); code != 0 {
-		p.failAll(code)
+	if p.refuseWhole() {
 		p.finish()
 		return
 	}
@@ -79,6 +80,8 @@ type produceEntry struct {
 	partition   *replica.Partition
 	appended    replica.Appended
 	ok          bool
+
+	transactional bool
 }
 
 func (p *produce) answer(e *produceEntry) *kmsg.ProduceResponseTopicPartition {
@@ -136,40 +139,40 @@ func (p *produce) addPartition(t *kmsg.ProduceRequestTopic, topicAt int, part *k
 	})
 }
 
-// refuseTransaction is the code for a request with transactional batches, 0 when it has none. Without a transactional
-// id it is unauthorized.
-func (p *produce) refuseTransaction() int16 {
+// refuseWhole looks for what refuses all partitions of a request at once: bytes that are no batch, and transactional
+// batches without a transactional id. Kafka looks for the latter first thing, and comes upon the former doing so.
+func (p *produce) refuseWhole() (refused bool) {
 	for i := range p.entries {
-		b, _, err := batch.Next(p.entries[i].records)
+		e := &p.entries[i]
+		first, fault := firstBatch(e.records)
 		switch {
-		case err != nil || !b.Transactional():
+		case fault != "":
+			p.failAll(kerr.CorruptMessage.Code, &fault)
+			return true
+		case first == nil || !first.Transactional():
 		case p.req.TransactionID == nil:
-			return kerr.TransactionalIDAuthorizationFailed.Code
-		case b.ProducerID() >= 0:
-			return p.unverifiable()
+			p.failAll(kerr.TransactionalIDAuthorizationFailed.Code, nil)
+			return true
+		default:
+			e.transactional = first.ProducerID() >= 0
 		}
 	}
-	return 0
+	return false
 }
 
-// unverifiable is what a partition that is in no transaction answers (KIP-890): no transactional id has a producer
-// here as long as the broker has no transaction coordinator.
-func (p *produce) unverifiable() int16 {
-	switch {
-	case p.r.Version >= 12:
-		return kerr.InvalidProducerIDMapping.Code
-	case p.r.Version == 11:
-		return kerr.TransactionAbortable.Code
-	}
-	return kerr.InvalidTxnState.Code
-}
-
-func (p *produce) failAll(code int16) {
+func (p *produce) failAll(code int16, message *string) {
 	for i := range p.entries {
-		p.answer(&p.entries[i]).ErrorCode = code
+		a := p.answer(&p.entries[i])
+		a.ErrorCode, a.ErrorMessage = code, message
 	}
 	p.errored = p.errored || len(p.entries) > 0
 }
+
+// errUnverifiable is for transactional batches while no transaction coordinator can say whether their partition is in the
+// transaction (KIP-890): clients try again.
+var errUnverifiable = fmt.Errorf("%w: %s", kerr.NotEnoughReplicas, unverifiable)
+
+const unverifiable = "Unable to verify the partition has been added to the transaction. Underlying error: COORDINATOR_NOT_AVAILABLE"
 
 func (p *produce) appendAll() {
 	for i := range p.entries {
@@ -196,6 +199,8 @@ func (p *produce) append(e *produceEntry) (err error) {
 		return err
 	case p.acks < -1 || p.acks > 1:
 		return kerr.InvalidRequiredAcks
+	case e.transactional:
+		return errUnverifiable
 	case isInternal(e.partition.Topic) && (p.r.ClientID == nil || *p.r.ClientID != adminClientID):
 		return kerr.InvalidTopicException
 	}
@@ -210,6 +215,9 @@ func (p *produce) refuse(e *produceEntry, err error) {
 	p.errored = true
 	a := p.answer(e)
 	a.ErrorCode = codeOf(err)
+	if err == errUnverifiable {
+		a.ErrorMessage = new(unverifiable)
+	}
 	if invalid := (*batch.Error)(nil); errors.As(err, &invalid) && len(invalid.Records) > 0 {
 		a.ErrorMessage = &invalid.Message
 		for i := range invalid.Records {
@@ -238,7 +246,30 @@ func tellsLogStart(e *produceEntry, a *kmsg.ProduceResponseTopicPartition) bool 
 	case kerr.InvalidRecord.Code:
 		return oneBatch(e.records)
 	}
-	return e.partition != nil
+	return e.partition != nil && !e.transactional
+}
+
+// firstBatch returns the first batch if it is whole and of magic 2, or what is wrong with its frame, in Kafka's words
+// (ByteBufferLogInputStream).
+func firstBatch(records []byte) (first batch.Batch, fault string) {
+	const lengthAt, magicAt, smallest = 8, 16, 14
+	if len(records) < batch.Overhead {
+		return nil, ""
+	}
+	if n := int32(binary.BigEndian.Uint32(records[lengthAt:])); n < smallest {
+		return nil, fmt.Sprintf("Record size %d is less than the minimum record overhead (%d)", n, smallest)
+	}
+	if len(records) <= magicAt {
+		return nil, ""
+	}
+	if magic := int8(records[magicAt]); magic < 0 || magic > 2 {
+		return nil, fmt.Sprintf("Invalid magic found in record: %d", magic)
+	}
+	first, _, err := batch.Next(records)
+	if err != nil {
+		return nil, ""
+	}
+	return first, ""
 }
 
 // oneBatch says whether records have the shape that every Produce request must have.

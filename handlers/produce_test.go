@@ -50,6 +50,8 @@ func TestProduceErrors(t *testing.T) {
 	good := func() []byte { return records(t, plain, "v") }
 	badCRC := good()
 	badCRC[len(badCRC)-1] ^= 1
+	badMagic, badLength := good(), good()
+	badMagic[16], badLength[8] = 3, 0xff
 	transactional := plain
 	transactional.Transactional, transactional.ProducerID, transactional.ProducerEpoch, transactional.BaseSequence = true, 5, 0, 0
 	nullKey, err := batch.Build(plain, []batch.Record{{TimestampMs: time.Now().UnixMilli(), Value: []byte("v")}})
@@ -79,6 +81,8 @@ func TestProduceErrors(t *testing.T) {
 		{"too large", 9, "small", 0, 1, records(t, plain, strings.Repeat("x", 300)), 10, -1},
 		{"null key", 9, "compacted", 0, 1, nullKey, 87, 0},
 		{"transactional without id", 9, "t", 0, 1, records(t, transactional, "v"), 53, -1},
+		{"magic of the future", 9, "t", 0, 1, badMagic, 2, -1},
+		{"negative length", 9, "t", 0, 1, badLength, 2, -1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := call[*kmsg.ProduceResponse](w, c.version, produceRequest(c.topic, c.partition, c.acks, c.raw)).Topics[0].Partitions[0]
@@ -92,6 +96,43 @@ func TestProduceErrors(t *testing.T) {
 	}
 	if p := w.produce("t", 0, "v"); p.BaseOffset != 0 {
 		t.Errorf("errors wrote something: next offset %d", p.BaseOffset)
+	}
+}
+
+// Without a transaction coordinator nobody can say whether a partition is in a transaction.
+func TestProduceInTransaction(t *testing.T) {
+	r := newRig(t)
+	r.createTopic("t", 2)
+	o := plain
+	o.Transactional, o.ProducerID, o.ProducerEpoch, o.BaseSequence = true, 5, 0, 0
+	req := produceRequest("t", 0, -1, records(t, o, "v"))
+	req.Topics[0].Partitions = append(req.Topics[0].Partitions, produceRequest("t", 1, -1, records(t, plain, "v")).Topics[0].Partitions...)
+	req.TransactionID = new("tx")
+	parts := call[*kmsg.ProduceResponse](r.dial(), 12, req).Topics[0].Partitions
+	if p := parts[0]; p.ErrorCode != 19 || p.ErrorMessage == nil || p.LogStartOffset != -1 {
+		t.Errorf("transactional batch: %+v", p)
+	}
+	if p := parts[1]; p.ErrorCode != 0 {
+		t.Errorf("plain batch: %+v", p)
+	}
+}
+
+// One partition whose bytes are no batch fails them all, before anything is written.
+func TestProduceOfGarbageWritesNothing(t *testing.T) {
+	r := newRig(t)
+	r.createTopic("t", 2)
+	bad := records(t, plain, "v")
+	bad[16] = 9
+	req := produceRequest("t", 0, -1, records(t, plain, "v"))
+	req.Topics[0].Partitions = append(req.Topics[0].Partitions, produceRequest("t", 1, -1, bad).Topics[0].Partitions...)
+	w := r.dial()
+	for _, p := range call[*kmsg.ProduceResponse](w, 9, req).Topics[0].Partitions {
+		if p.ErrorCode != 2 || p.ErrorMessage == nil || *p.ErrorMessage != "Invalid magic found in record: 9" {
+			t.Errorf("%+v", p)
+		}
+	}
+	if p := w.produce("t", 0, "v"); p.BaseOffset != 0 {
+		t.Errorf("something was written: next offset %d", p.BaseOffset)
 	}
 }
 

@@ -50,9 +50,6 @@ func (p *Partition) produce(r ProduceRequest) (Appended, error) {
 	if err != nil {
 		return Appended{}, err
 	}
-	if !info.Duplicate {
-		info.LogAppendTimeMs = valid.LogAppendTimeMs
-	}
 	return Appended{AppendInfo: info, RecordCount: valid.RecordCount}, nil
 }
 

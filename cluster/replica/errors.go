@@ -21,6 +21,7 @@ var (
 	ErrNotEnoughReplicasAfterWrite = sentinel("written, but in-sync replicas fell below min.insync.replicas", kerr.NotEnoughReplicasAfterAppend)
 	ErrOffsetOutOfRange            = sentinel("offset is outside of the log", kerr.OffsetOutOfRange)
 	ErrOffsetNotAvailable          = sentinel("high watermark has not reached the start of the leader's epoch", kerr.OffsetNotAvailable)
+	ErrNegativeSize                = sentinel("fetch of a negative size", kerr.UnknownServerError)
 	ErrPolicyViolation             = sentinel("cleanup.policy does not allow to delete records", kerr.PolicyViolation)
 )
 

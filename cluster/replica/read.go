@@ -76,8 +76,11 @@ func (p *Partition) Read(r ReadRequest) (ReadResult, error) {
 	if r.Offset >= bound {
 		return res, nil
 	}
+	if r.MaxBytes < 0 { // Kafka notices only where there is something to read
+		return ReadResult{}, p.fail(ErrNegativeSize)
+	}
 	res.Span, err = s.log.Read(r.Offset, logstore.ReadOptions{
-		MaxBytes: max(r.MaxBytes, 0), Bound: bound, MinOneBatch: r.MinOneBatch, Aborted: r.Isolation == ReadCommitted,
+		MaxBytes: r.MaxBytes, Bound: bound, MinOneBatch: r.MinOneBatch, Aborted: r.Isolation == ReadCommitted,
 	})
 	if err != nil {
 		return ReadResult{}, p.fail(logError(err))
@@ -90,7 +93,7 @@ func (p *Partition) Read(r ReadRequest) (ReadResult, error) {
 
 // dropCutBatch empties a result that has not even its first batch whole: no reader can use that (KIP-74).
 func (r *ReadResult) dropCutBatch(req ReadRequest) error {
-	if req.MinOneBatch || r.Span.SizeBytes < max(req.MaxBytes, 0) {
+	if req.MinOneBatch || r.Span.SizeBytes < req.MaxBytes {
 		return nil
 	}
 	if r.Span.SizeBytes >= batch.HeaderSize {
