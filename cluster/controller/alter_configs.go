@@ -10,8 +10,9 @@ import (
 	"grete/cluster/metadata"
 )
 
-// Both config requests go the way of Kafka's ConfigAdminManager on the broker and ConfigurationControlManager on the
-// controller. A request names each resource once; each resource is altered whole or refused.
+// Both config requests go the way of Kafka's ConfigurationControlManager. The broker that got the request has checked it first
+// as its ConfigAdminManager does: repeated keys, null values, and what concerns brokers' own properties. Here a request names
+// each resource once, and each resource is altered whole or refused.
 
 // setting is what a request wants of one property; a nil value removes it.
 type setting struct {
@@ -93,24 +94,10 @@ func (v *view) alterAll(alterations []alteration, validateOnly bool, answer func
 	return records
 }
 
-// check refuses what is wrong whatever the resource: the checks of the broker that got the request, in their order.
+// check refuses what is wrong whatever the properties.
 func (a alteration) check(timesNamed int) *fault {
 	if timesNamed > 1 {
-		return refuse(kerr.InvalidRequest, "Each resource must appear at most once.")
-	}
-	names := map[string]bool{}
-	var null []string
-	for _, s := range a.settings {
-		if names[s.name] {
-			return refuse(kerr.InvalidRequest, "Error due to duplicate config keys")
-		}
-		names[s.name] = true
-		if s.value == nil && s.op != kmsg.IncrementalAlterConfigOpDelete {
-			null = append(null, s.name)
-		}
-	}
-	if len(null) > 0 {
-		return refuse(kerr.InvalidRequest, "Null value not supported for : %s", joined(null))
+		return refuse(kerr.InvalidRequest, "Duplicate resource.")
 	}
 	switch a.at.Type {
 	case metadata.TopicResource, metadata.BrokerResource, metadata.GroupResource, metadata.ClientMetricsResource:

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -10,8 +11,6 @@ import (
 	"grete/cluster/metadata"
 	"grete/internal/config"
 )
-
-func joined(names []string) string { return strings.Join(names, ",") }
 
 // newValue is what one setting makes of a property; nil removes it.
 func (v *view) newValue(at metadata.ConfigResource, s setting, current map[string]string) (*string, *fault) {
@@ -24,9 +23,8 @@ func (v *view) newValue(at metadata.ConfigResource, s setting, current map[strin
 	default:
 		return nil, bare(kerr.UnknownServerError) // as Kafka, which trips over it
 	}
-	d := definition(at.Type, s.name)
-	if d == nil || d.Type != config.List {
-		return nil, notAList(at.Type, s)
+	if d := definition(at.Type, s.name); d == nil || d.Type != config.List || s.value == nil {
+		return nil, notAList(s)
 	}
 	items := v.listItems(at.Type, s.name, current)
 	for _, item := range strings.Split(*s.value, ",") {
@@ -38,7 +36,7 @@ func (v *view) newValue(at metadata.ConfigResource, s setting, current map[strin
 			items = slices.Delete(items, at, at+1)
 		}
 	}
-	value := joined(items)
+	value := strings.Join(items, ",")
 	return &value, nil
 }
 
@@ -53,15 +51,12 @@ func definition(t metadata.ResourceType, name string) *config.Def {
 	return nil
 }
 
-func notAList(t metadata.ResourceType, s setting) *fault {
-	verb := "append"
+func notAList(s setting) *fault {
+	verb := "APPEND"
 	if s.op == kmsg.IncrementalAlterConfigOpSubtract {
-		verb = "subtract"
+		verb = "SUBTRACT"
 	}
-	if t == metadata.BrokerResource {
-		return refuse(kerr.InvalidConfig, "Config value %s is not allowed for config key: %s", verb, s.name)
-	}
-	return refuse(kerr.InvalidConfig, "Can't %s to key %s because its type is not LIST.", strings.ToUpper(verb), s.name)
+	return refuse(kerr.InvalidConfig, "Can't %s to key %s because its type is not LIST.", verb, s.name)
 }
 
 // listItems is the list that a change starts from: the override, or the definition's default.
@@ -81,7 +76,7 @@ func (v *view) checkConfigs(a alteration, next map[string]string) *fault {
 	case metadata.TopicResource:
 		return v.checkTopicConfigs(a.at.Name, next)
 	case metadata.BrokerResource:
-		return checkBrokerConfigs(a, next)
+		return checkBrokerName(a.at.Name)
 	case metadata.GroupResource:
 		if a.at.Name == "" {
 			return refuse(kerr.InvalidRequest, "Default group resources are not allowed.")
@@ -91,6 +86,18 @@ func (v *view) checkConfigs(a alteration, next map[string]string) *fault {
 		}
 	case metadata.ClientMetricsResource:
 		return checkClientMetrics(a.at.Name, next)
+	}
+	return nil
+}
+
+func checkBrokerName(name string) *fault {
+	switch id, err := strconv.ParseInt(name, 10, 32); {
+	case name == "":
+		return nil
+	case err != nil:
+		return refuse(kerr.InvalidRequest, "Unable to parse broker name as a base 10 number.")
+	case id < 0:
+		return refuse(kerr.InvalidRequest, "Invalid negative broker ID.")
 	}
 	return nil
 }

@@ -38,10 +38,11 @@ type rig struct {
 	failure chan error
 	static  map[string]string
 	onImage func(old, new *metadata.Image, d metadata.Delta)
+	clock   clock.Clock // of node and lifecycle
 }
 
 func newRig(fsys vfs.FS, dir string, run byte) *rig {
-	return &rig{fs: fsys, dir: dir, run: run, failure: make(chan error, 1), static: map[string]string{}}
+	return &rig{fs: fsys, dir: dir, run: run, failure: make(chan error, 1), static: map[string]string{}, clock: clock.System}
 }
 
 func memory(t testing.TB) *vfs.Mem {
@@ -66,7 +67,7 @@ func (r *rig) open() error {
 		return err
 	}
 	r.Node, err = Start(ctx, Options{
-		NodeID: 1, ClusterID: "cluster", Log: log, FS: r.fs, Dir: path.Join(log.Dir(), LogID.String()), Clock: clock.System,
+		NodeID: 1, ClusterID: "cluster", Log: log, FS: r.fs, Dir: path.Join(log.Dir(), LogID.String()), Clock: r.clock,
 		Rand: rand.New(rand.NewPCG(uint64(r.run), 1)), Logger: zerolog.Nop(), Config: config.Layers{Static: r.static},
 		OnImage: func(old, new *metadata.Image, d metadata.Delta) {
 			r.mu.Lock()
@@ -83,7 +84,7 @@ func (r *rig) open() error {
 
 func newLifecycleOf(r *rig) *Lifecycle {
 	return NewLifecycle(LifecycleOptions{
-		Controller: r.Node, Principal: protocol.Principal{Type: "User", Name: "ANONYMOUS"}, Clock: clock.System, Logger: zerolog.Nop(),
+		Controller: r.Node, Principal: protocol.Principal{Type: "User", Name: "ANONYMOUS"}, Clock: r.clock, Logger: zerolog.Nop(),
 		NodeID: 1, ClusterID: "cluster", Incarnation: metadata.UUID{0: 1, 1: r.run}, LogDirs: []metadata.UUID{{0: 7}},
 		Endpoints: []metadata.Endpoint{{Listener: "PLAINTEXT", Host: "localhost", Port: 9092}}, IntervalMs: 2000,
 	})
