@@ -295,11 +295,11 @@ func (w *world) checkGroup(id string, g *classicGroup) {
 	if g.state == empty && len(g.members) > 0 || (g.state == stable || g.state == completingRebalance) && len(g.members) == 0 {
 		w.t.Errorf("%s: %s with %d members", id, g.state, len(g.members))
 	}
-	if g.state == preparingRebalance && !g.joinTimer.Set() {
-		w.t.Errorf("%s: nothing ends the join phase", id)
+	if (g.state == preparingRebalance) != g.joinTimer.Set() {
+		w.t.Errorf("%s: the timer of the join phase is %v in state %s", id, g.joinTimer.Set(), g.state)
 	}
-	if g.pendingSync > 0 && !g.syncTimer.Set() {
-		w.t.Errorf("%s: nothing ends the sync phase", id)
+	if (g.pendingSync > 0) != g.syncTimer.Set() {
+		w.t.Errorf("%s: the timer of the sync phase is %v, %d have not synced", id, g.syncTimer.Set(), g.pendingSync)
 	}
 	if g.awaitingJoin > w.cfg.MaxSize {
 		w.t.Errorf("%s: %d members have joined", id, g.awaitingJoin)

@@ -20,7 +20,6 @@ func (j *join) replaceStatic(g *classicGroup, old *member, id string) {
 	}
 	m := g.rename(j.tx, j.s, old, id)
 	j.park(g, m)
-	m.keepAlive(j.tx)
 	switch g.state {
 	case stable, completingRebalance:
 		// The leader may have been told the old member id already: assigning must start again.
