@@ -11,28 +11,44 @@ import (
 
 // DeleteRecords serves versions 0–2. With one replica the low watermark is reached at once.
 func DeleteRecords(b *Broker, _ context.Context, r *protocol.Request) {
-	req := r.Body.(*kmsg.DeleteRecordsRequest)
 	resp := kmsg.NewPtrDeleteRecordsResponse()
 	resp.Version = r.Version
+	resp.Topics = deletions(r.Body.(*kmsg.DeleteRecordsRequest))
+	for i := range resp.Topics {
+		t := &resp.Topics[i]
+		for j := range t.Partitions {
+			p := &t.Partitions[j]
+			p.LowWatermark, p.ErrorCode = b.deleteRecords(t.Topic, p.Partition, p.LowWatermark)
+		}
+	}
+	r.Respond(resp)
+}
+
+// deletions lays out the response, for now with each partition's wanted offset as its low watermark. Of a partition
+// that is named twice the last counts.
+func deletions(req *kmsg.DeleteRecordsRequest) []kmsg.DeleteRecordsResponseTopic {
+	var out []kmsg.DeleteRecordsResponseTopic
 	var topics lookup[string]
+	var places []lookup[int32] // of each topic's partitions
 	for i := range req.Topics {
 		t := &req.Topics[i]
 		at, again := topics.add(t.Topic)
 		if !again {
 			rt := kmsg.NewDeleteRecordsResponseTopic()
 			rt.Topic = t.Topic
-			resp.Topics = append(resp.Topics, rt)
+			out, places = append(out, rt), append(places, lookup[int32]{})
 		}
-		rt := &resp.Topics[at]
-		for j := range t.Partitions {
-			p := &t.Partitions[j]
-			a := kmsg.NewDeleteRecordsResponseTopicPartition()
-			a.Partition = p.Partition
-			a.LowWatermark, a.ErrorCode = b.deleteRecords(t.Topic, p.Partition, p.Offset)
-			rt.Partitions = append(rt.Partitions, a)
+		for _, p := range t.Partitions {
+			k, twice := places[at].add(p.Partition)
+			if !twice {
+				a := kmsg.NewDeleteRecordsResponseTopicPartition()
+				a.Partition = p.Partition
+				out[at].Partitions = append(out[at].Partitions, a)
+			}
+			out[at].Partitions[k].LowWatermark = p.Offset
 		}
 	}
-	r.Respond(resp)
+	return out
 }
 
 func (b *Broker) deleteRecords(topic string, index int32, offset int64) (lowWatermark int64, code int16) {

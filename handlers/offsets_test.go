@@ -175,6 +175,11 @@ func TestDeleteRecords(t *testing.T) {
 			}
 		}
 	}
+	twice := deleteRequest("t", 0, 1)
+	twice.Topics = append(twice.Topics, deleteRequest("t", 0, 99).Topics...)
+	if topics := call[*kmsg.DeleteRecordsResponse](w, 2, twice).Topics; len(topics) != 1 || len(topics[0].Partitions) != 1 || topics[0].Partitions[0].ErrorCode != 1 {
+		t.Errorf("named twice: %+v", topics)
+	}
 	if p := fetchOne(w, 12, fetchRequest("t", 0, 3)); p.ErrorCode != 1 {
 		t.Errorf("fetch of a deleted offset: %+v", p)
 	}
