@@ -62,6 +62,7 @@ func (a *applier) run() {
 		if err := a.catchUp(); err != nil {
 			a.n.o.Logger.Error().Err(err).Msg("the metadata log cannot be applied: this broker follows it no further")
 			a.n.fail(err)
+			a.n.raft.Stop() // who cannot apply must not lead
 			return
 		}
 	}

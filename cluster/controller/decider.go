@@ -2,7 +2,9 @@ package controller
 
 import (
 	"errors"
+	"fmt"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"grete/cluster/metadata"
@@ -107,24 +109,24 @@ func (d *decider) serve(first *op) {
 		first.reply <- outcome{err: ErrNotController}
 		return
 	}
-	var records []metadata.Record
+	var made encoded
 	var decided []waiter
 	before := d.pending
-	for o := first; o != nil; o = d.another(len(decided), len(records)) {
+	for o := first; o != nil; o = d.another(len(decided), made.bytes) {
 		select {
 		case <-o.gone:
 			continue
 		default:
 		}
-		made, response, err := d.decide(o, int64(len(records)))
+		values, response, err := d.decide(o, int64(len(made.values)))
 		if err != nil {
 			o.reply <- outcome{err: err}
 			continue
 		}
-		records = append(records, made...)
+		made.add(values)
 		decided = append(decided, waiter{response: response, reply: o.reply})
 	}
-	err := d.append(before, records)
+	err := d.append(before, made)
 	for _, w := range decided {
 		if err != nil {
 			w.reply <- outcome{err: err}
@@ -136,9 +138,28 @@ func (d *decider) serve(first *op) {
 	d.armExpiry()
 }
 
+// encoded are records as the log gets them.
+type encoded struct {
+	values [][]byte
+	bytes  int
+}
+
+func encode(records []metadata.Record) encoded {
+	var e encoded
+	for _, r := range records {
+		value := metadata.AppendRecord(nil, r)
+		e.values, e.bytes = append(e.values, value), e.bytes+len(value)
+	}
+	return e
+}
+
+func (e *encoded) add(more encoded) {
+	e.values, e.bytes = append(e.values, more.values...), e.bytes+more.bytes
+}
+
 // another takes a further waiting request into the batch while there is room.
-func (d *decider) another(ops, records int) *op {
-	if ops >= opsPerBatch || records >= recordsPerOp || d.n.waiting.len()+ops >= queuedOps {
+func (d *decider) another(ops, bytes int) *op {
+	if ops >= opsPerBatch || bytes >= bytesPerOp || d.n.waiting.len()+ops >= queuedOps {
 		return nil
 	}
 	select {
@@ -150,27 +171,30 @@ func (d *decider) another(ops, records int) *op {
 }
 
 // decide runs one request and lets pending have its records, which the log gets later.
-func (d *decider) decide(o *op, ahead int64) ([]metadata.Record, kmsg.Response, error) {
-	v := d.view(ahead)
-	records, response, err := v.decide(o.request)
+func (d *decider) decide(o *op, ahead int64) (encoded, kmsg.Response, error) {
+	records, response, err := d.view(ahead).decide(o.request)
 	if err != nil {
-		return nil, nil, err
+		return encoded{}, nil, err
+	}
+	made := encode(records)
+	if made.bytes > bytesPerOp {
+		return encoded{}, nil, fmt.Errorf("a request that makes %d bytes of metadata: %w", made.bytes, kerr.PolicyViolation)
 	}
 	next, _, err := d.pending.Apply(records, d.pending.Offset(), d.lead.Epoch)
 	if err != nil {
 		d.n.o.Logger.Error().Err(err).Int16("key", o.request.Key()).Msg("a decision does not fit the metadata it was made on")
-		return nil, nil, err
+		return encoded{}, nil, err
 	}
 	d.pending = next
-	return records, response, nil
+	return made, response, nil
 }
 
 // append proposes the records that pending has already; before is pending without them.
-func (d *decider) append(before *metadata.Image, records []metadata.Record) error {
-	if len(records) == 0 {
+func (d *decider) append(before *metadata.Image, made encoded) error {
+	if len(made.values) == 0 {
 		return nil
 	}
-	end, err := d.write(records)
+	end, err := d.write(made)
 	if err != nil {
 		d.pending = before
 		return err
@@ -187,19 +211,19 @@ func (d *decider) propose(records []metadata.Record) error {
 	}
 	before := d.pending
 	d.pending = next
-	return d.append(before, records)
+	return d.append(before, encode(records))
 }
 
 func (d *decider) settle(end int64) { d.pending, _, _ = d.pending.Apply(nil, end-1, d.lead.Epoch) }
 
 // write appends records as one batch, which is committed whole or not at all.
-func (d *decider) write(records []metadata.Record) (end int64, err error) {
+func (d *decider) write(made encoded) (end int64, err error) {
 	nowMs := clock.Millis(d.n.o.Clock)
-	built := make([]batch.Record, len(records))
-	for i, r := range records {
-		built[i] = batch.Record{TimestampMs: nowMs, Value: metadata.AppendRecord(nil, r)}
+	records := make([]batch.Record, len(made.values))
+	for i, value := range made.values {
+		records[i] = batch.Record{TimestampMs: nowMs, Value: value}
 	}
-	b, err := raftlog.Batch(built)
+	b, err := raftlog.Batch(records)
 	if err != nil {
 		return 0, err
 	}

@@ -8,6 +8,7 @@ import (
 	"path"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -15,14 +16,17 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"grete/cluster/metadata"
+	"grete/cluster/raftlog"
 	"grete/internal/clock"
 	"grete/internal/config"
 	"grete/internal/vfs"
 	"grete/logstore"
 	"grete/protocol"
+	"grete/protocol/batch"
 )
 
 // rig is a broker's metadata side over a real store: node, and lifecycle once register is called.
@@ -392,6 +396,47 @@ func TestFailedDiskEndsTheController(t *testing.T) {
 		t.Error(err)
 	}
 	_ = r.store.Close()
+}
+
+// TestOversizedRequestIsRefused: alone, and the others go on.
+func TestOversizedRequestIsRefused(t *testing.T) {
+	r := startRig(t, memory(t), "/data", 1)
+	huge := createRequest(1, "huge")
+	value := strings.Repeat("x", bytesPerOp)
+	huge.Topics[0].Configs = []kmsg.CreateTopicsRequestTopicConfig{{Name: "follower.replication.throttled.replicas", Value: &value}}
+	if _, err := r.Do(context.Background(), protocol.Principal{}, huge); err == nil {
+		resp := r.do(t, huge).(*kmsg.CreateTopicsResponse)
+		if resp.Topics[0].ErrorCode == 0 {
+			t.Error("it was accepted")
+		}
+	} else if !errors.Is(err, kerr.PolicyViolation) {
+		t.Error(err)
+	}
+	r.create(t, 1, "small")
+	if r.Image().Topic("huge") != nil {
+		t.Error("it was created")
+	}
+	r.kill(t)
+}
+
+// TestUnreadableLogIsReported: a record that this version does not know stops the broker from following, it is not skipped.
+func TestUnreadableLogIsReported(t *testing.T) {
+	fsys := memory(t)
+	r := startRig(t, fsys, "/data", 1)
+	b, err := raftlog.Batch([]batch.Record{{Value: []byte("no record")}})
+	must(t, err)
+	_, err = r.raft.Propose(context.Background(), r.lead.Load().Epoch, b)
+	must(t, err)
+	if err := <-r.failure; !errors.Is(err, metadata.ErrMalformed) {
+		t.Error(err)
+	}
+	r.kill(t)
+	again := newRig(fsys, "/data", 2)
+	must(t, again.open())
+	if err := <-again.failure; !errors.Is(err, metadata.ErrMalformed) {
+		t.Error(err)
+	}
+	again.kill(t)
 }
 
 // TestAbandonedRequestsAreNotDecided: who has gone gets nothing done that was not begun.

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -29,7 +28,7 @@ func LogConfig(defaults logstore.Config) logstore.Config {
 	c := defaults
 	c.RetentionMs, c.RetentionBytes = -1, -1
 	c.Delete, c.Compact = false, false
-	c.MaxMessageBytes = maxBatchBytes
+	c.SegmentBytes, c.MaxMessageBytes = segmentBytes, maxBatchBytes
 	c.FlushMessages, c.FlushMs = 0, 0 // raftlog flushes
 	return c
 }
@@ -78,14 +77,15 @@ type Options struct {
 
 // Bounds; those with Kafka's name in the comment are Kafka's.
 const (
-	queuedOps          = 1000     // requests waiting for the controller; more wait in Do
-	opsPerBatch        = 100      // requests decided before their records are appended together
-	maxBatchBytes      = 64 << 20 // of one batch of records
-	recordsPerOp       = 10_000   // QuorumController.MAX_RECORDS_PER_USER_OP
-	partitionsPerOp    = 10_000   // partitions that one request may create
-	producerIDBlock    = 1000     // ProducerIdsBlock.PRODUCER_ID_BLOCK_SIZE
-	applyChunkBytes    = 1 << 20
-	snapshotRetryEvery = time.Minute
+	queuedOps       = 1000     // requests waiting for the controller; more wait in Do
+	opsPerBatch     = 100      // requests decided before their records are appended together
+	bytesPerOp      = 8 << 20  // KafkaRaftClient.MAX_BATCH_SIZE_BYTES; a batch takes no further request beyond it
+	maxBatchBytes   = 64 << 20 // of one batch in the log
+	segmentBytes    = 1 << 30  // metadata.log.segment.bytes; far above any batch, whatever log.segment.bytes is
+	recordsPerOp    = 10_000   // QuorumController.MAX_RECORDS_PER_USER_OP
+	partitionsPerOp = 10_000   // partitions that one request may create
+	producerIDBlock = 1000     // ProducerIdsBlock.PRODUCER_ID_BLOCK_SIZE
+	applyChunkBytes = 1 << 20
 )
 
 var (

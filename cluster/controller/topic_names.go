@@ -45,17 +45,34 @@ func collision(im *metadata.Image, name string) string {
 	if at < 0 {
 		return ""
 	}
-	unified := unifyDots(name)
 	// Every candidate starts with what precedes the first dot or underscore.
 	for t := range im.TopicsFrom(name[:at]) {
 		if !strings.HasPrefix(t.Name, name[:at]) {
 			return ""
 		}
-		if unifyDots(t.Name) == unified {
+		if collides(t.Name, name) {
 			return t.Name
 		}
 	}
 	return ""
 }
 
-func unifyDots(name string) string { return strings.ReplaceAll(name, ".", "_") }
+// collides says whether two names are the same but for dots and underscores.
+func collides(a, b string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range len(a) {
+		if unified(a[i]) != unified(b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func unified(c byte) byte {
+	if c == '.' {
+		return '_'
+	}
+	return c
+}

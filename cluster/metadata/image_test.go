@@ -292,3 +292,20 @@ func heapBytes() int64 {
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
 }
+
+func BenchmarkTopicLookup(b *testing.B) {
+	im := &Image{}
+	builder := NewBuilder(im)
+	var names []string
+	for i := range 10_000 {
+		names = append(names, fmt.Sprintf("topic-%05d", i))
+		_ = builder.Apply(&TopicRecord{names[i], UUID{1, 14: byte(i >> 8), 15: byte(i)}})
+	}
+	im, _ = builder.Build(1, 1)
+	b.ReportAllocs()
+	for i := range b.N {
+		if im.Topic(names[i%len(names)]) == nil {
+			b.Fatal("not found")
+		}
+	}
+}
