@@ -9,17 +9,18 @@ import (
 )
 
 const (
-	// blockEntries of an index file are read, searched and written together.
-	blockEntries     = 512
+	// blockEntries of an index file are searched with one read; pendingEntries are written together.
+	blockEntries     = 64
+	pendingEntries   = 8 * blockEntries
 	offsetEntryBytes = 8  // relative offset int32, position int32 (Kafka's OffsetIndex)
 	timeEntryBytes   = 12 // timestamp int64, relative offset int32 (Kafka's TimeIndex)
 	maxEntryBytes    = timeEntryBytes
 )
 
-// indexFile is the .index or .timeindex of a segment: entries of one size with rising keys. Whole blocks are in
-// the file, and the first entry of each stays in memory (a fence), so that a search costs one read whatever
-// the size. The entries of the unfinished last block of the active segment are in memory and reach the file
-// when the block is full, at roll and at close; after a crash they are found again in the log.
+// indexFile is the .index or .timeindex of a segment: entries of one size with rising keys. Of each block in the
+// file the first entry stays in memory (a fence), so that a search costs one read whatever the size. The newest
+// entries of the active segment are in memory and reach the file when there are pendingEntries of them, at roll
+// and at close; after a crash they are found again in the log.
 type indexFile struct {
 	segment    *segment
 	suffix     string
@@ -27,7 +28,7 @@ type indexFile struct {
 	file       lazyFile
 
 	mu      sync.RWMutex
-	onDisk  int    // entries in the file that are not in pending; of an active segment a multiple of blockEntries
+	onDisk  int    // entries in the file that are not in pending; of an active segment whole blocks
 	fences  []byte // first entry of each block in onDisk
 	pending []byte // entries after onDisk
 	written int    // bytes of pending that are in the file
@@ -44,14 +45,19 @@ func (x *indexFile) load(sizeBytes int64, less func(a, b []byte) bool) error {
 	}
 	defer o.release()
 	entries := int(sizeBytes) / x.entryBytes
-	blocks := (entries + blockEntries - 1) / blockEntries
-	fences := make([]byte, blocks*x.entryBytes)
-	for b := range blocks {
-		if err := x.readEntries(o, b*blockEntries, fences[b*x.entryBytes:][:x.entryBytes]); err != nil {
+	fences := make([]byte, 0, (entries+blockEntries-1)/blockEntries*x.entryBytes)
+	chunk := make([]byte, min(pendingEntries, entries)*x.entryBytes)
+	for from := 0; from < entries; from += pendingEntries {
+		chunk = chunk[:min(pendingEntries, entries-from)*x.entryBytes]
+		if err := x.readEntries(o, from, chunk); err != nil {
 			return err
 		}
-		if b > 0 && !less(fences[(b-1)*x.entryBytes:], fences[b*x.entryBytes:]) {
-			return fmt.Errorf("%w: index entries fall", ErrCorrupt)
+		for at := 0; at < len(chunk); at += blockEntries * x.entryBytes {
+			fence := chunk[at:][:x.entryBytes]
+			if n := len(fences); n > 0 && !less(fences[n-x.entryBytes:], fence) {
+				return fmt.Errorf("%w: index entries fall", ErrCorrupt)
+			}
+			fences = append(fences, fence...)
 		}
 	}
 	x.mu.Lock()
@@ -89,7 +95,8 @@ func (x *indexFile) search(atOrBelow func(entry []byte) bool, found *[maxEntryBy
 		return 0, err
 	}
 	defer o.release()
-	var buf [blockEntries * maxEntryBytes]byte
+	buf := chunks.Get().(*[scanChunkBytes]byte)
+	defer chunks.Put(buf)
 	block := buf[:count*x.entryBytes]
 	if err := x.readEntries(o, first, block); err != nil {
 		return 0, err
@@ -176,7 +183,7 @@ func (x *indexFile) openTail() error {
 
 // reserve makes room for one more entry; then append cannot fail. Writer only, after openTail.
 func (x *indexFile) reserve() error {
-	if len(x.pending) < blockEntries*x.entryBytes {
+	if len(x.pending) < pendingEntries*x.entryBytes {
 		return nil
 	}
 	if err := x.flush(); err != nil {
@@ -193,13 +200,21 @@ func (x *indexFile) append(entry []byte) {
 	x.pending = append(x.pending, entry...)
 }
 
-// retire forgets a full block that is in the file, all but its fence.
+// retire forgets entries that are in the file, all but the fences of their blocks.
 func (x *indexFile) retire() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.fences = append(x.fences, x.pending[:x.entryBytes]...)
-	x.onDisk += blockEntries
-	x.pending, x.written = x.pending[:0], 0
+	x.fencePending()
+	x.pending = x.pending[:0]
+}
+
+// fencePending counts pending as entries of the file; onDisk is whole blocks before.
+func (x *indexFile) fencePending() {
+	for at := 0; at < len(x.pending); at += blockEntries * x.entryBytes {
+		x.fences = append(x.fences, x.pending[at:][:x.entryBytes]...)
+	}
+	x.onDisk += len(x.pending) / x.entryBytes
+	x.written = 0
 }
 
 // flush writes what the file does not have yet. Writer only.
@@ -224,11 +239,8 @@ func (x *indexFile) flush() error {
 func (x *indexFile) seal() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if len(x.pending) > 0 {
-		x.fences = append(x.fences, x.pending[:x.entryBytes]...)
-		x.onDisk += len(x.pending) / x.entryBytes
-	}
-	x.pending, x.written = nil, 0
+	x.fencePending()
+	x.pending = nil
 }
 
 func (x *indexFile) sync() error {
