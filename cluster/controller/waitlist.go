@@ -61,9 +61,3 @@ func (l *waitList) len() int {
 	defer l.mu.Unlock()
 	return len(l.waiting)
 }
-
-func (l *waitList) appliedEnd() int64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.applied
-}
