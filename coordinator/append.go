@@ -61,7 +61,7 @@ func (s *shard[M]) flush() {
 			records = append(records, batch.Record{Offset: int64(len(records)), TimestampMs: s.nowMs, Key: r.key, Value: r.value})
 		}
 	}
-	end, err := s.append(records)
+	end, err := s.append(txs, records)
 	if err != nil {
 		s.rollBack(txs, err)
 		return
@@ -70,30 +70,41 @@ func (s *shard[M]) flush() {
 	s.apply(txs, end-int64(len(records)))
 }
 
-// append writes records as Kafka's coordinators do: no producer, and sequence 0 all the same.
-func (s *shard[M]) append(records []batch.Record) (end int64, err error) {
-	b, err := batch.Build(batch.BuildOptions{
-		LeaderEpoch:   s.epoch,
-		Codec:         s.rt.opts.Codec,
-		ProducerID:    batch.NoProducerID,
-		ProducerEpoch: -1,
-		BaseSequence:  0,
-	}, records)
+func (s *shard[M]) append(txs []*Tx, records []batch.Record) (end int64, err error) {
+	if txs[0].alone() {
+		return s.appendAlone(txs[0], records)
+	}
+	b, err := s.build(records, nil)
 	if err != nil {
 		return 0, err
 	}
 	return s.log.Append(s.epoch, b)
 }
 
+// build makes a batch as Kafka's coordinators do: sequence 0 whoever the producer is, if there is one.
+func (s *shard[M]) build(records []batch.Record, p *Producer) (batch.Batch, error) {
+	o := batch.BuildOptions{
+		LeaderEpoch: s.epoch, Codec: s.rt.opts.Codec, ProducerID: batch.NoProducerID, ProducerEpoch: -1, BaseSequence: 0,
+	}
+	if p != nil {
+		o.ProducerID, o.ProducerEpoch, o.Transactional = p.ID, p.Epoch, true
+	}
+	return batch.Build(o, records)
+}
+
 // apply replays the records from base on and lets the answers wait for them.
 func (s *shard[M]) apply(txs []*Tx, base int64) {
-	at := Position{Offset: base, ProducerID: batch.NoProducerID}
+	at := Position{Offset: base}
 	for _, tx := range txs {
+		at.ProducerID = tx.producerID()
 		for _, r := range tx.records {
 			if r.replay {
 				s.replayOwn(at, r)
 			}
 			at.Offset++
+		}
+		if m := tx.marker; m != nil {
+			s.machine.EndTransaction(m.ID, m.Commit)
 		}
 		for _, f := range tx.applied {
 			f(tx)

@@ -107,12 +107,6 @@ func (s *shard[M]) replayBatch(b batch.Batch) error {
 	return nil
 }
 
-// The types of control records that end transactions (Kafka's ControlRecordType); others mean nothing here.
-const (
-	abortMarker  = 0
-	commitMarker = 1
-)
-
 // replayMarker reads a control record's key: version and type, two bytes each.
 func (s *shard[M]) replayMarker(producerID int64, key []byte) error {
 	if len(key) < 4 {

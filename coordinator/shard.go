@@ -162,9 +162,14 @@ func (s *shard[M]) decide(key string, blind bool, run func(*Tx)) {
 // settle takes what tx decided into the batch that is being gathered; without records its answers wait for what is
 // in the log already.
 func (s *shard[M]) settle(tx *Tx, key string, blind bool) {
-	if len(tx.records) == 0 {
+	switch {
+	case len(tx.records) == 0 && tx.marker == nil:
 		s.release(tx.replies)
-	} else {
+	case tx.alone():
+		s.flush()
+		s.pending.add(tx, key, blind)
+		s.flush()
+	default:
 		if s.pending.sizeBytes+tx.sizeBytes > maxBatchBytes {
 			s.flush()
 		}

@@ -8,6 +8,8 @@ type Tx struct {
 
 	timers    *timers
 	records   []record
+	producer  *Producer // whose transaction the records belong to
+	marker    *Marker   // appended instead of records
 	sizeBytes int
 	applied   []func(*Tx)
 	failed    []func(*Tx, error)

@@ -22,12 +22,17 @@ type AppendInfo struct {
 // Append writes one validated batch as leader of epoch: producer state check, offsets, one positional
 // write, sparse index, producer state. b is altered in place (base offset, epoch).
 func (l *Log) Append(b batch.Batch, epoch int32) (AppendInfo, error) {
+	return l.AppendWith(b, epoch, AppendOptions{})
+}
+
+// AppendWith is Append for batches of transactions, or of this broker's coordinators.
+func (l *Log) AppendWith(b batch.Batch, epoch int32, o AppendOptions) (AppendInfo, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.usable("append"); err != nil {
 		return AppendInfo{}, err
 	}
-	duplicate, err := l.producers.check(b)
+	duplicate, err := l.producers.check(b, o)
 	if err != nil {
 		return AppendInfo{}, l.fault("append", l.EndOffset(), err)
 	}

@@ -27,6 +27,9 @@ type producerState struct {
 	// ongoing transactions, by first offset; completed ones whose marker is not below the high watermark, by first offset.
 	ongoing      []openTxn
 	unreplicated []openTxn
+	// verifying are producers whose transactions are about to begin here; guards counts them.
+	verifying map[int64]*verification
+	guards    uint64
 	// end is the offset up to which (exclusive) the state has seen the log; snapshotEnd that of the newest snapshot file.
 	end, snapshotEnd int64
 }
@@ -141,6 +144,9 @@ func (p *producerState) update(b batch.Batch) (aborted AbortedTxn, ok bool) {
 	if b.ProducerID() <= batch.NoProducerID {
 		return AbortedTxn{}, false
 	}
+	if b.Transactional() {
+		delete(p.verifying, b.ProducerID()) // it has begun, or ended
+	}
 	if b.Control() {
 		return p.endTxn(b)
 	}
@@ -225,6 +231,7 @@ func (p *producerState) onLogStart(logStart int64) {
 // (producer.id.expiration.ms).
 func (p *producerState) expire(nowMs, expirationMs int64) {
 	maps.DeleteFunc(p.producers, func(_ int64, e *producerEntry) bool { return e.expired(nowMs, expirationMs) })
+	maps.DeleteFunc(p.verifying, func(_ int64, v *verification) bool { return nowMs-v.startMs >= expirationMs })
 	if len(p.producers) == 0 {
 		p.producers = nil
 	}

@@ -12,37 +12,52 @@ import (
 )
 
 // check says whether a leader may append b, which nothing here has changed yet: nil; or dup, the remembered batch that
-// b repeats; or an error that wraps a Kafka code. Batches of the group coordinator are transactional without sequence
-// numbers: of those the epoch alone is checked (Kafka's ProducerAppendInfo).
-func (p *producerState) check(b batch.Batch) (dup *batchMeta, err error) {
+// b repeats; or an error that wraps a Kafka code (Kafka's ProducerAppendInfo).
+func (p *producerState) check(b batch.Batch, o AppendOptions) (dup *batchMeta, err error) {
 	if b.ProducerID() <= batch.NoProducerID {
 		return nil, nil
 	}
 	e := p.producers[b.ProducerID()]
 	if b.Control() {
-		return nil, e.checkMarker(b)
+		return nil, e.checkMarker(b, o.TransactionVersion)
 	}
-	if e == nil {
-		return nil, nil // a producer not known here, or no more, may start anywhere
-	}
-	sequenced := b.BaseSequence() != batch.NoSequence
-	if sequenced {
+	sequenced := !o.Coordinator && b.BaseSequence() != batch.NoSequence
+	if sequenced && e != nil {
 		if dup := e.findDuplicate(b); dup != nil {
 			return dup, nil
 		}
 	}
-	if err := e.checkEpoch(b); err != nil {
+	if err := p.checkVerified(b, o); err != nil {
 		return nil, err
+	}
+	return nil, p.checkData(e, b, sequenced)
+}
+
+// checkData checks epoch and sequence against what is known of the producer; one not known here, or no more, may start
+// anywhere.
+func (p *producerState) checkData(e *producerEntry, b batch.Batch, sequenced bool) error {
+	if e != nil {
+		if err := e.checkEpoch(b); err != nil {
+			return err
+		}
+	}
+	if sequenced {
+		if err := p.checkFirst(b); err != nil {
+			return err
+		}
+	}
+	if e == nil {
+		return nil
 	}
 	if sequenced {
 		if err := e.checkSequence(b); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if e.txnFirstOffset >= 0 && !b.Transactional() {
-		return nil, fmt.Errorf("%w: producer %d has a transaction open since offset %d", kerr.InvalidTxnState, e.id, e.txnFirstOffset)
+		return fmt.Errorf("%w: producer %d has a transaction open since offset %d", kerr.InvalidTxnState, e.id, e.txnFirstOffset)
 	}
-	return nil, nil
+	return nil
 }
 
 func (e *producerEntry) checkEpoch(b batch.Batch) error {
@@ -74,12 +89,12 @@ func follows(last, next int32) bool {
 }
 
 // checkMarker also refuses a control batch that is no end marker: the leader writes no other for a producer.
-func (e *producerEntry) checkMarker(b batch.Batch) error {
+func (e *producerEntry) checkMarker(b batch.Batch, transactionVersion int8) error {
 	marker, err := parseEndMarker(b)
 	if err != nil || e == nil {
 		return err
 	}
-	if err := e.checkEpoch(b); err != nil {
+	if err := e.checkMarkerEpoch(b, transactionVersion); err != nil {
 		return err
 	}
 	if marker.coordinatorEpoch < e.coordinatorEpoch {

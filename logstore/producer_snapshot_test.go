@@ -54,7 +54,7 @@ func TestSnapshotRoundTrip(t *testing.T) {
 	if again.end != 7 || again.snapshotEnd != 7 || again.firstUnstable() != 6 {
 		t.Fatalf("end %d, snapshot %d, first unstable %d", again.end, again.snapshotEnd, again.firstUnstable())
 	}
-	dup, err := again.check(producing{pid: 2, epoch: 1, seq: 5, count: 3}.at(t, 9))
+	dup, err := again.check(producing{pid: 2, epoch: 1, seq: 5, count: 3}.at(t, 9), AppendOptions{})
 	if err != nil || dup == nil || dup.firstOffset() != 3 {
 		t.Fatalf("a duplicate after a restart: %v, %v", dup, err)
 	}

@@ -71,7 +71,7 @@ func newTestProducers(t *testing.T) testProducers {
 
 // append checks and updates as a log does; it returns the base offset, or the original's for a duplicate.
 func (p testProducers) append(b batch.Batch) (int64, error) {
-	dup, err := p.check(b)
+	dup, err := p.check(b, AppendOptions{})
 	if err != nil {
 		return -1, err
 	}
@@ -164,7 +164,7 @@ func TestTransactions(t *testing.T) {
 		t.Fatalf("first unstable %d, want that of producer 1", got)
 	}
 	abort := marker(t, 4, 1, 0, false, 5)
-	if _, err := p.check(abort); err != nil {
+	if _, err := p.check(abort, AppendOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if txn, ok := p.update(abort); !ok || txn != (AbortedTxn{ProducerID: 1, FirstOffset: 0, LastOffset: 4, LastStableOffset: 2}) {
@@ -212,7 +212,7 @@ func TestMarkerChecks(t *testing.T) {
 		"new epoch's data":       {producing{pid: 1, epoch: 5, seq: 0, txn: true}.at(t, 2), nil},
 		"new epoch, wrong start": {producing{pid: 1, epoch: 5, seq: 1, txn: true}.at(t, 2), kerr.OutOfOrderSequenceNumber},
 	} {
-		if _, err := p.check(c.b); !errors.Is(err, c.want) {
+		if _, err := p.check(c.b, AppendOptions{}); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
 	}
@@ -220,7 +220,7 @@ func TestMarkerChecks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.check(other); !errors.Is(err, errNoEndMarker) {
+	if _, err := p.check(other, AppendOptions{}); !errors.Is(err, errNoEndMarker) {
 		t.Errorf("a control batch that ends nothing: %v", err)
 	}
 }
@@ -268,7 +268,7 @@ func BenchmarkProducerState(b *testing.B) {
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				c := batches[i%producers]
-				if _, err := p.check(c); err != nil {
+				if _, err := p.check(c, AppendOptions{}); err != nil {
 					b.Fatal(err)
 				}
 				p.update(c)

@@ -29,6 +29,7 @@ type ProduceRequest struct {
 	Records        []byte // altered in place
 	ProduceVersion int16
 	Acks           Ack
+	Guard          uint64 // of StartVerification, for a transactional batch; 0: it was not verified
 }
 
 // Produce validates a client's records under the topic's configuration and appends them as leader.
@@ -46,7 +47,7 @@ func (p *Partition) produce(r ProduceRequest) (Appended, error) {
 	if err != nil {
 		return Appended{}, p.fail(err)
 	}
-	info, err := p.append(valid.Batch, NoEpoch, r.Acks == AckAll)
+	info, err := p.append(valid.Batch, NoEpoch, r.Acks == AckAll, logstore.AppendOptions{Guard: r.Guard})
 	if err != nil {
 		return Appended{}, err
 	}
@@ -85,8 +86,8 @@ func (p *Partition) AwaitAck(a Appended, acks Ack, done func(error)) AckCancel {
 
 // append writes a batch that needs no more validation, as leader at epoch (NoEpoch: the current one), moves the high
 // watermark and wakes who waits. allReplicas refuses the write while too few replicas are in sync.
-func (p *Partition) append(b batch.Batch, epoch int32, allReplicas bool) (logstore.AppendInfo, error) {
-	info, startFlush, log, err := p.appendLocked(b, epoch, allReplicas)
+func (p *Partition) append(b batch.Batch, epoch int32, allReplicas bool, o logstore.AppendOptions) (logstore.AppendInfo, error) {
+	info, startFlush, log, err := p.appendLocked(b, epoch, allReplicas, o)
 	if err != nil {
 		return info, err
 	}
@@ -99,7 +100,7 @@ func (p *Partition) append(b batch.Batch, epoch int32, allReplicas bool) (logsto
 	return info, nil
 }
 
-func (p *Partition) appendLocked(b batch.Batch, epoch int32, allReplicas bool) (info logstore.AppendInfo, startFlush bool, log *logstore.Log, err error) {
+func (p *Partition) appendLocked(b batch.Batch, epoch int32, allReplicas bool, o logstore.AppendOptions) (info logstore.AppendInfo, startFlush bool, log *logstore.Log, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s, err := p.check(epoch, true)
@@ -109,7 +110,7 @@ func (p *Partition) appendLocked(b batch.Batch, epoch int32, allReplicas bool) (
 	if allReplicas && len(s.isr) < s.minISR() {
 		return info, false, nil, p.fail(ErrNotEnoughReplicas)
 	}
-	info, err = s.log.Append(b, s.leaderEpoch)
+	info, err = s.log.AppendWith(b, s.leaderEpoch, o)
 	if err != nil {
 		return info, false, nil, p.fail(logError(err))
 	}

@@ -15,7 +15,19 @@ type coordinatorLog struct{ p *Partition }
 func (p *Partition) CoordinatorLog() coordinator.PartitionLog { return coordinatorLog{p} }
 
 func (c coordinatorLog) Append(epoch int32, b batch.Batch) (int64, error) {
-	info, err := c.p.append(b, epoch, true)
+	return c.append(b, epoch, logstore.AppendOptions{Coordinator: true})
+}
+
+func (c coordinatorLog) AppendGuarded(epoch int32, b batch.Batch, guard uint64) (int64, error) {
+	return c.append(b, epoch, logstore.AppendOptions{Coordinator: true, Guard: guard})
+}
+
+func (c coordinatorLog) AppendMarker(epoch int32, b batch.Batch, transactionVersion int8) (int64, error) {
+	return c.p.appendMarker(b, epoch, transactionVersion)
+}
+
+func (c coordinatorLog) append(b batch.Batch, epoch int32, o logstore.AppendOptions) (int64, error) {
+	info, err := c.p.append(b, epoch, true, o)
 	if err != nil {
 		return 0, err
 	}

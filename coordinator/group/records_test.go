@@ -178,18 +178,3 @@ func FuzzReplay(f *testing.F) {
 		}
 	})
 }
-
-// TestJavaHash holds PartitionFor against values of String.hashCode.
-func TestJavaHash(t *testing.T) {
-	for text, want := range map[string]int32{
-		"": 0, "a": 97, "group": 98629247, "consumer-group-1": 147483020, "ü": 252, "日本": 835047, "😀": 1772899, "polygenelubricants": -2147483648,
-	} {
-		if got := javaHash(text); got != want {
-			t.Errorf("%q: %d, want %d", text, got, want)
-		}
-	}
-	s := &Service{o: Options{Partitions: func() int32 { return 50 }}}
-	if p := s.PartitionFor("polygenelubricants"); p != 0 {
-		t.Errorf("the smallest hash goes to partition %d", p)
-	}
-}

@@ -1,8 +1,6 @@
 package group
 
 import (
-	"unicode/utf16"
-
 	"github.com/rs/zerolog"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -87,20 +85,7 @@ func (s *Service) Close() { s.rt.Close() }
 
 // PartitionFor is the partition of __consumer_offsets that a group lives on.
 func (s *Service) PartitionFor(groupID string) int32 {
-	return (javaHash(groupID) & 0x7fffffff) % s.o.Partitions()
-}
-
-// javaHash is String.hashCode: over UTF-16 units.
-func javaHash(s string) int32 {
-	var h int32
-	for _, r := range s {
-		if r1, r2 := utf16.EncodeRune(r); r1 != 0xfffd {
-			h = 31*(31*h+r1) + r2
-		} else {
-			h = 31*h + r
-		}
-	}
-	return h
+	return coordinator.PartitionOf(groupID, s.o.Partitions())
 }
 
 // submit runs an operation on a group's shard; refuse gets the Kafka code when the shard cannot serve.

@@ -43,6 +43,16 @@ func (l *Log) Append(epoch int32, b batch.Batch) (int64, error) {
 	return l.end, nil
 }
 
+// AppendGuarded is Append: nothing here knows producers.
+func (l *Log) AppendGuarded(epoch int32, b batch.Batch, _ uint64) (int64, error) {
+	return l.Append(epoch, b)
+}
+
+// AppendMarker is Append: nothing here knows producers.
+func (l *Log) AppendMarker(epoch int32, b batch.Batch, _ int8) (int64, error) {
+	return l.Append(epoch, b)
+}
+
 // AwaitCommitted calls done when end is committed, or with the error of Drop.
 func (l *Log) AwaitCommitted(end int64, done func(error)) {
 	l.mu.Lock()
