@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -34,15 +35,45 @@ type absent struct{}
 const showLimit = 400 // bytes of a value in a report
 
 func show(v any) string {
+	if s := jsonOf(v); len(s) > showLimit {
+		return s[:showLimit] + "…"
+	} else {
+		return s
+	}
+}
+
+func jsonOf(v any) string {
 	if _, ok := v.(absent); ok {
 		return "nothing"
 	}
 	b, _ := json.Marshal(v)
-	if len(b) > showLimit {
-		return string(b[:showLimit]) + "…"
-	}
 	return string(b)
 }
+
+// Fold writes one line for differences that are the same but for versions: scenarios name theirs.
+func Fold(found []Difference) []string {
+	versionsOf := map[string][]string{}
+	var lines []string
+	for _, d := range found {
+		scenario, version := d.Scenario, "-"
+		if i := strings.LastIndex(scenario, "/v"); i >= 0 {
+			scenario, version = scenario[:i], scenario[i+2:]
+		}
+		rest := fmt.Sprintf("%s | want %s | got %s", versionPattern.ReplaceAllString(d.Path, ""), show(d.Want), show(d.Got))
+		key := scenario + "\x00" + rest
+		if versionsOf[key] == nil {
+			lines = append(lines, key)
+		}
+		versionsOf[key] = append(versionsOf[key], version)
+	}
+	for i, key := range lines {
+		scenario, rest, _ := strings.Cut(key, "\x00")
+		lines[i] = fmt.Sprintf("%s [%s] | %s", scenario, strings.Join(versionsOf[key], ","), rest)
+	}
+	return lines
+}
+
+var versionPattern = regexp.MustCompile(` v\d+`)
 
 // Compare lists the differences of a scenario's transcript from the recorded one.
 func Compare(scenario string, want, got []Step) []Difference {
@@ -91,17 +122,9 @@ func (c *comparison) value(path string, want, got any) {
 			return
 		}
 	}
-	if show(want) != show(got) || isContainer(got) {
+	if jsonOf(want) != jsonOf(got) {
 		c.add(path, want, got)
 	}
-}
-
-func isContainer(v any) bool {
-	switch v.(type) {
-	case map[string]any, []any:
-		return true
-	}
-	return false
 }
 
 func (c *comparison) fields(path string, want, got map[string]any) {
@@ -124,21 +147,20 @@ func fieldOf(m map[string]any, name string) any {
 	return absent{}
 }
 
-// elements pairs structures by what identifies them when the lengths differ, else by position.
+// elements pairs structures by what identifies them, else by position.
 func (c *comparison) elements(path string, want, got []any) {
-	if len(want) == len(got) {
+	w, okW := byIdentity(want)
+	g, okG := byIdentity(got)
+	switch {
+	case okW && okG:
+		c.fields(path, w, g)
+	case len(want) == len(got):
 		for i := range want {
 			c.value(fmt.Sprintf("%s[%d]", path, i), want[i], got[i])
 		}
-		return
-	}
-	w, okW := byIdentity(want)
-	g, okG := byIdentity(got)
-	if !okW || !okG {
+	default:
 		c.add(path, want, got)
-		return
 	}
-	c.fields(path, w, g)
 }
 
 func byIdentity(list []any) (map[string]any, bool) {
@@ -150,7 +172,7 @@ func byIdentity(list []any) (map[string]any, bool) {
 		}
 		out["{"+identity(m)+"}"] = e
 	}
-	return out, len(out) == len(list)
+	return out, len(out) == len(list) && len(list) > 0
 }
 
 func identity(m map[string]any) string {

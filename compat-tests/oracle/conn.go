@@ -289,7 +289,7 @@ func (k *Call) decode() (kmsg.Response, any) {
 		return nil, fmt.Sprintf("undecodable: %v", err)
 	}
 	out := k.c.s.tree(resp)
-	if _, again := encodeResponse(resp, k.key); !bytes.Equal(again, f.body[4:]) {
+	if !bytes.Equal(encodeResponse(resp, k.key), f.body[4:]) {
 		return resp, map[string]any{"response": out, "encoding": "not the canonical one"}
 	}
 	return resp, out
@@ -312,10 +312,10 @@ func decodeResponse(kind kmsg.Response, key int16, b []byte) (kmsg.Response, err
 }
 
 // encodeResponse is decodeResponse's inverse.
-func encodeResponse(resp kmsg.Response, key int16) (kmsg.Response, []byte) {
+func encodeResponse(resp kmsg.Response, key int16) []byte {
 	var b []byte
 	if resp.IsFlexible() && key != 18 {
 		b = append(b, 0)
 	}
-	return resp, resp.AppendTo(b)
+	return resp.AppendTo(b)
 }

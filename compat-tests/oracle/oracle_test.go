@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"regexp"
 	"strings"
@@ -18,10 +17,15 @@ const recordingFile = "testdata/kafka-4.4.0.json.gz"
 
 // properties of every broker that the scenarios run against: Kafka's defaults but for what one node or a quick run needs.
 var properties = map[string]string{
-	"offsets.topic.num.partitions":         "4",
-	"transaction.state.log.num.partitions": "4",
-	"group.initial.rebalance.delay.ms":     "0",
-	"log.retention.ms":                     "-1", // the records of scenarios are old
+	"offsets.topic.num.partitions":                     "4",
+	"transaction.state.log.num.partitions":             "4",
+	"offsets.topic.replication.factor":                 "1",
+	"transaction.state.log.replication.factor":         "1",
+	"transaction.state.log.min.isr":                    "1",
+	"share.coordinator.state.topic.replication.factor": "1",
+	"share.coordinator.state.topic.min.isr":            "1",
+	"group.initial.rebalance.delay.ms":                 "0",
+	"log.retention.ms":                                 "-1", // the records of scenarios are old
 }
 
 func start(t *testing.T, name string, launch func(context.Context, kafka.Options) (*kafka.Broker, error)) Target {
@@ -127,19 +131,18 @@ func TestKafka(t *testing.T) {
 // report fails with every difference; ORACLE_DIFFS names a file for the whole list.
 func report(t *testing.T, scenarios []Scenario, found []Difference) {
 	t.Helper()
-	var b strings.Builder
+	text := strings.Join(Fold(found), "\n")
 	differing := map[string]bool{}
 	for _, d := range found {
-		fmt.Fprintln(&b, d)
 		differing[d.Scenario] = true
 	}
 	if path := os.Getenv("ORACLE_DIFFS"); path != "" {
-		if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
+		if err := os.WriteFile(path, []byte(text+"\n"), 0o644); err != nil {
 			t.Error(err)
 		}
 	}
 	if len(found) > 0 {
-		t.Errorf("%d of %d scenarios differ, in %d places:\n%s", len(differing), len(scenarios), len(found), b.String())
+		t.Errorf("%d of %d scenarios differ, in %d places:\n%s", len(differing), len(scenarios), len(found), text)
 	}
 }
 

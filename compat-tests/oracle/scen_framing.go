@@ -129,12 +129,12 @@ func headersScenario(s *Session) {
 
 // pipelined sends many requests before it reads; the answers come in their order.
 func pipelined(s *Session) {
-	t := s.Topic("t", 1)
+	t := s.Topic("t", 2)
 	c := s.Conn()
 	var calls []*Call
 	slow := fetch(t, 0, 3)
 	calls = append(calls, c.Send(11, slow).Note("out of range"))
-	slow = fetch(t, 0, 0)
+	slow = fetch(t, 1, 0) // not the partition that the requests behind it write: they need not wait
 	slow.MinBytes = 100_000
 	calls = append(calls, c.Send(11, slow).Note("parked until its time").Timed(500*time.Millisecond))
 	for i := range 20 {

@@ -90,7 +90,7 @@ func groupRejoin(s *Session, v int16) {
 func groupProtocols(s *Session, v int16) {
 	a, b := s.member(v), s.member(v)
 	a.protocols = []string{"range", "cooperative-sticky", "roundrobin"}
-	b.protocols = []string{"sticky", "roundrobin", "cooperative-sticky"}
+	b.protocols = []string{"sticky", "cooperative-sticky", "roundrobin"} // no tie: Kafka's hash map would decide it
 	a.join()
 	a.sendSync(a).Wait()
 	joining := b.sendJoin()

@@ -28,8 +28,10 @@ func nameFor(s *Session, i int) string { return s.Name(fmt.Sprintf("t%d", i)) }
 func createGood(s *Session, v int16) {
 	c := s.Conn()
 	configured := newTopic(s.Name("b"), 3, 1)
-	configured.Configs = append(configured.Configs, topicConfig("retention.ms", ptr("1000")), topicConfig("cleanup.policy", ptr("compact,delete")), topicConfig("compression.type", nil))
+	configured.Configs = append(configured.Configs, topicConfig("retention.ms", ptr("1000")), topicConfig("cleanup.policy", ptr("compact,delete")), topicConfig("compression.type", ptr("lz4")))
 	c.Do(v, createTopics(newTopic(s.Name("a"), 1, 1), configured))
+	s.await(func() bool { return s.known(s.Name("a")) && s.known(s.Name("b")) }, "new topics")
+	c.Send(12, metadata(ptr(s.Name("a")), ptr(s.Name("b")))).Note("has the ids that were answered").Wait()
 	c.Send(v, createTopics(newTopic(s.Name("a"), 1, 1), newTopic(s.Name("c"), 1, 1))).Note("one exists").Wait()
 	only := createTopics(newTopic(s.Name("only"), 2, 1), newTopic(s.Name("a"), 2, 1))
 	only.ValidateOnly = true

@@ -107,12 +107,15 @@ func (s *Session) alias(kind, id string) string {
 	return a
 }
 
+var loopbackPattern = regexp.MustCompile(`127\.0\.0\.1:\d+`)
+
 var uuidPattern = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 
 // maskString hides what differs from run to run inside a string.
 func (s *Session) maskString(v string) string {
 	v = strings.ReplaceAll(v, s.prefix, "~")
 	v = strings.ReplaceAll(v, s.target.Addr, "<addr>")
+	v = loopbackPattern.ReplaceAllString(v, "<other addr>")
 	if s.target.Dir != "" {
 		v = strings.ReplaceAll(v, s.target.Dir, "<dir>")
 	}
