@@ -32,6 +32,9 @@ func deletions(req *kmsg.DeleteRecordsRequest) []kmsg.DeleteRecordsResponseTopic
 	var places []lookup[int32] // of each topic's partitions
 	for i := range req.Topics {
 		t := &req.Topics[i]
+		if len(t.Partitions) == 0 {
+			continue
+		}
 		at, again := topics.add(t.Topic)
 		if !again {
 			rt := kmsg.NewDeleteRecordsResponseTopic()

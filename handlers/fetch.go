@@ -71,10 +71,11 @@ type fetch struct {
 	minBytes, maxBytes int
 	maxWaitMs          int32
 
-	targets  []fetchTarget
-	parts    []*replica.Partition // of targets; nil: the broker does not have it, errs says why
-	errs     []error
-	rejected []fetchAnswer
+	targets []fetchTarget
+	parts   []*replica.Partition // of targets; nil: the broker does not have it, errs says why
+	errs    []error
+	// Kafka looks for unknown ids first, and answers them first.
+	unknownIDs, rejected []fetchAnswer
 }
 
 // Fetch serves versions 4–18: at once when it can, else when enough bytes came, something failed or time is up.
@@ -127,14 +128,15 @@ func (f *fetch) resolve(targets []fetchTarget) {
 	f.parts = make([]*replica.Partition, 0, len(targets))
 	for _, t := range targets {
 		p, err := f.find(t.key)
-		if errors.Is(err, replica.ErrUnknownTopicID) || errors.Is(err, replica.ErrUnknownTopicOrPartition) {
+		switch {
+		case errors.Is(err, replica.ErrUnknownTopicID):
+			f.unknownIDs = append(f.unknownIDs, failedFetch(t, codeOf(err)))
+			continue
+		case errors.Is(err, replica.ErrUnknownTopicOrPartition):
 			f.rejected = append(f.rejected, failedFetch(t, codeOf(err)))
 			continue
-		}
-		if err != nil && f.errs == nil {
-			f.errs = make([]error, len(targets))
-		}
-		if err != nil {
+		case err != nil:
+			f.errs = append(f.errs, make([]error, len(f.targets)+1-len(f.errs))...)
 			f.errs[len(f.targets)] = err
 		}
 		f.targets = append(f.targets, t)
@@ -151,7 +153,7 @@ func (f *fetch) find(k fetchKey) (*replica.Partition, error) {
 
 // read reads every target in order, under the limits of the request: the first batch found comes whole (KIP-74).
 func (f *fetch) read() []fetchAnswer {
-	answers := make([]fetchAnswer, 0, len(f.targets)+len(f.rejected))
+	answers := make([]fetchAnswer, 0, len(f.targets)+len(f.unknownIDs)+len(f.rejected))
 	left, first := f.maxBytes, true
 	for i := range f.targets {
 		a := f.readOne(i, left, first)
@@ -220,7 +222,7 @@ func (f *fetch) respond(answers []fetchAnswer) {
 			f.parts[i].CountFetch(answers[i].sizeBytes(), answers[i].code != 0)
 		}
 	}
-	sent, sessionID, code := f.ctx.finish(append(answers, f.rejected...))
+	sent, sessionID, code := f.ctx.finish(append(append(answers, f.unknownIDs...), f.rejected...))
 	f.send(sent, sessionID, code)
 }
 
@@ -241,7 +243,7 @@ func (f *fetch) send(answers []fetchAnswer, sessionID int32, code int16) {
 }
 
 func (f *fetch) endpoints(answers []fetchAnswer) []node {
-	if f.r.Version < 16 {
+	if f.r.Version < 16 || f.replicaID >= 0 { // followers know the metadata
 		return nil
 	}
 	var out leaderNodes

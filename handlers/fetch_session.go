@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"grete/cluster/metadata"
+	"grete/cluster/replica"
 )
 
 // fetchKey names a partition in a request: by topic id from version 13 on, else by name.
@@ -160,8 +161,9 @@ func eachTarget(req *kmsg.FetchRequest, f func(fetchTarget)) {
 			p := &t.Partitions[j]
 			f(fetchTarget{
 				key:    fetchKey{topic: t.Topic, topicID: t.TopicID, partition: p.Partition},
-				offset: p.FetchOffset, currentLeaderEpoch: p.CurrentLeaderEpoch,
-				lastFetchedEpoch: p.LastFetchedEpoch, maxBytes: p.PartitionMaxBytes,
+				offset: p.FetchOffset, maxBytes: p.PartitionMaxBytes,
+				currentLeaderEpoch: max(p.CurrentLeaderEpoch, replica.NoEpoch),
+				lastFetchedEpoch:   max(p.LastFetchedEpoch, replica.NoEpoch),
 			})
 		}
 	}

@@ -85,12 +85,46 @@ func TestFetchErrors(t *testing.T) {
 			}
 		})
 	}
-	req := fetchRequest("moved", 0, 0)
-	req.ReplicaState.ID = 7 // a follower that nobody assigned
-	resp := call[*kmsg.FetchResponse](w, 16, req)
+	r.apply(&metadata.TopicRecord{Name: "far", ID: topicID("far")}, &metadata.PartitionRecord{TopicID: topicID("far"), Partition: metadata.Partition{
+		Replicas: []int32{2}, ISR: []int32{2}, Leader: 2, LeaderEpoch: 5,
+	}})
+	resp := call[*kmsg.FetchResponse](w, 16, fetchRequest("far", 0, 0))
 	p := resp.Topics[0].Partitions[0]
-	if p.ErrorCode != 6 || p.CurrentLeader.LeaderID != 2 || len(resp.Brokers) != 1 || resp.Brokers[0].Host != "other" {
+	if p.ErrorCode != 6 || p.CurrentLeader.LeaderID != 2 || p.CurrentLeader.LeaderEpoch != 5 || len(resp.Brokers) != 1 || resp.Brokers[0].Host != "other" {
 		t.Errorf("leader is not told: %+v", resp)
+	}
+}
+
+// No follower is assigned to a partition of a single broker; what it is told depends on whether it knows the epoch.
+func TestFetchOfFollower(t *testing.T) {
+	r := newRig(t)
+	r.createTopic("t", 1)
+	w := r.dial()
+	for epoch, code := range map[int32]int16{-1: 6, 0: 75} {
+		req := fetchRequest("t", 0, 0)
+		req.ReplicaState.ID = 7
+		req.Topics[0].Partitions[0].CurrentLeaderEpoch = epoch
+		resp := call[*kmsg.FetchResponse](w, 17, req)
+		if p := resp.Topics[0].Partitions[0]; p.ErrorCode != code || len(resp.Brokers) != 0 {
+			t.Errorf("epoch %d: %+v", epoch, resp)
+		}
+	}
+}
+
+// Of what the cluster does not know, unknown ids are answered first, then unknown partitions, after the good ones.
+func TestFetchOrderOfErrors(t *testing.T) {
+	r := newRig(t)
+	r.createTopic("t", 1)
+	req := fetchRequest("t", 9, 0)
+	req.Topics = append(req.Topics, fetchTopic("none", 0, 0), fetchTopic("t", 0, 0))
+	var got []string
+	for _, topic := range call[*kmsg.FetchResponse](r.dial(), 13, req).Topics {
+		for _, p := range topic.Partitions {
+			got = append(got, fmt.Sprintf("%c%d:%d", topic.TopicID[0], p.Partition, p.ErrorCode))
+		}
+	}
+	if want := []string{"t0:0", "n0:100", "t9:3"}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
 

@@ -30,6 +30,9 @@ func ListOffsets(b *Broker, _ context.Context, r *protocol.Request) {
 	var seen lookup[offsetKey]
 	for i := range req.Topics {
 		t := &req.Topics[i]
+		if len(t.Partitions) == 0 {
+			continue
+		}
 		at, again := topics.add(t.Topic)
 		if !again {
 			rt := kmsg.NewListOffsetsResponseTopic()

@@ -92,6 +92,9 @@ func (p *produce) answer(e *produceEntry) *kmsg.ProduceResponseTopicPartition {
 func (p *produce) layOut() {
 	for i := range p.req.Topics {
 		t := &p.req.Topics[i]
+		if len(t.Partitions) == 0 {
+			continue
+		}
 		at, seen := p.topics.add(produceTopic{t.Topic, t.TopicID})
 		if !seen {
 			p.addTopic(t)
@@ -139,6 +142,9 @@ func (p *produce) addPartition(t *kmsg.ProduceRequestTopic, topicAt int, part *k
 	})
 }
 
+// zstdVersion is the first that may carry zstd (KIP-110).
+const zstdVersion = 7
+
 // refuseWhole looks for what refuses all partitions of a request at once: bytes that are no batch, and transactional
 // batches without a transactional id. Kafka looks for the latter first thing, and comes upon the former doing so.
 func (p *produce) refuseWhole() (refused bool) {
@@ -148,6 +154,9 @@ func (p *produce) refuseWhole() (refused bool) {
 		switch {
 		case fault != "":
 			p.failAll(kerr.CorruptMessage.Code, &fault)
+			return true
+		case first != nil && p.r.Version < zstdVersion && first.Codec() > batch.Zstd:
+			p.failAll(kerr.UnknownServerError.Code, nil) // looking for zstd, Kafka comes upon an unknown codec
 			return true
 		case first == nil || !first.Transactional():
 		case p.req.TransactionID == nil:

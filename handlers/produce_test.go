@@ -200,6 +200,7 @@ func TestProduceOfManyPartitions(t *testing.T) {
 	for i := range int32(40) {
 		add("b", i, records(t, plain, fmt.Sprint(i)))
 	}
+	req.Topics = append(req.Topics, kmsg.ProduceRequestTopic{Topic: "without-partitions"})
 	add("a", 7, records(t, plain, "v"))
 	add("a", 2, records(t, plain, "last", "wins"))
 	w := r.dial()
