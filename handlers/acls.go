@@ -15,8 +15,8 @@ const (
 	noAuthorizerOnController = "No Authorizer is configured."
 )
 
-// aclElement is what of an ACL or a filter is an enumeration. A value that nobody knows closes the connection, as
-// Kafka's request constructors do.
+// aclElement is what of an ACL or a filter is an enumeration. The value 0, UNKNOWN, closes the connection, as in Kafka's
+// request constructors; values that nobody knows pass.
 type aclElement struct {
 	resource   kmsg.ACLResourceType
 	pattern    kmsg.ACLResourcePatternType
@@ -25,10 +25,8 @@ type aclElement struct {
 }
 
 func (e aclElement) known() bool {
-	return within(int8(e.resource), 7) && within(int8(e.pattern), 4) && within(int8(e.operation), 15) && within(int8(e.permission), 3)
+	return e.resource != 0 && e.pattern != 0 && e.operation != 0 && e.permission != 0
 }
-
-func within(value, last int8) bool { return value >= 1 && value <= last }
 
 const unknownElements = "ACL request with unknown elements"
 

@@ -98,9 +98,9 @@ type configChange struct {
 	value *string
 }
 
-// message is null for success.
+// message is null where there is nothing to say.
 func (res *alteredResource) message() *string {
-	if res.result.Code == 0 {
+	if res.result.Message == "" {
 		return nil
 	}
 	return &res.result.Message

@@ -24,8 +24,7 @@ func ApiVersions(b *Broker, _ context.Context, r *protocol.Request) {
 	}
 	req := r.Body.(*kmsg.ApiVersionsRequest)
 	resp := req.ResponseKind().(*kmsg.ApiVersionsResponse)
-	if r.Version >= 3 && !(softwareName.MatchString(req.ClientSoftwareName) && softwareName.MatchString(req.ClientSoftwareVersion)) {
-		resp.ErrorCode = kerr.InvalidRequest.Code
+	if resp.ErrorCode = b.refuseClient(req, r.Version); resp.ErrorCode != 0 {
 		r.Respond(resp)
 		return
 	}
@@ -35,6 +34,25 @@ func ApiVersions(b *Broker, _ context.Context, r *protocol.Request) {
 	}
 	b.announceFeatures(resp, r.Version)
 	r.Respond(resp)
+}
+
+// refuseClient checks who the client says it is (KIP-511) and whom it thinks it talks to (v5): cluster and node come
+// together or not at all.
+func (b *Broker) refuseClient(req *kmsg.ApiVersionsRequest, version int16) int16 {
+	named := softwareName.MatchString(req.ClientSoftwareName) && softwareName.MatchString(req.ClientSoftwareVersion)
+	switch {
+	case version < 3:
+		return 0
+	case !named:
+		return kerr.InvalidRequest.Code
+	case version < 5 || req.ClusterID == nil && req.NodeID == -1:
+		return 0
+	case req.ClusterID == nil || req.NodeID == -1:
+		return kerr.InvalidRequest.Code
+	case *req.ClusterID != b.ClusterID || req.NodeID != b.NodeID:
+		return kerr.RebootstrapRequired.Code
+	}
+	return 0
 }
 
 func announce(api API) kmsg.ApiVersionsResponseApiKey {

@@ -67,7 +67,7 @@ func TestApiVersionsChecksTheClientsName(t *testing.T) {
 // A version from the future is answered in the form of version 0, and the connection goes on.
 func TestApiVersionsFallsBack(t *testing.T) {
 	w := newRig(t).dial()
-	frame := []byte{0, 0, 0, 14, 0, 18, 0, 99, 0, 0, 0, 7, 0xff, 0xff, 0xde, 0xad, 0xbe, 0xef}
+	frame := []byte{0, 0, 0, 14, 0, 18, 0, 99, 0, 0, 0, 7, 0xff, 0xff, 0, 0xad, 0xbe, 0xef}
 	if _, err := w.c.Write(frame); err != nil {
 		t.Fatal(err)
 	}
@@ -81,5 +81,24 @@ func TestApiVersionsFallsBack(t *testing.T) {
 	}
 	if resp := call[*kmsg.ApiVersionsResponse](w, 0, kmsg.NewPtrApiVersionsRequest()); resp.ErrorCode != 0 {
 		t.Errorf("error %d after the fallback", resp.ErrorCode)
+	}
+}
+
+// Whom the client thinks it talks to, as a Kafka 4.4 broker judged it.
+func TestApiVersionsToTheWrongBroker(t *testing.T) {
+	w := newRig(t).dial()
+	rig, other := "rig", "other"
+	for _, tt := range []struct {
+		cluster *string
+		node    int32
+		want    int16
+	}{
+		{nil, -1, 0}, {&rig, rigNode, 0}, {nil, rigNode, 42}, {&rig, -1, 42}, {&other, -1, 42}, {&other, rigNode, 129}, {&rig, 2, 129}, {&other, 2, 129},
+	} {
+		req := kmsg.NewPtrApiVersionsRequest()
+		req.ClientSoftwareName, req.ClientSoftwareVersion, req.ClusterID, req.NodeID = "a", "1", tt.cluster, tt.node
+		if resp := call[*kmsg.ApiVersionsResponse](w, 5, req); resp.ErrorCode != tt.want {
+			t.Errorf("cluster %v node %d: error %d, want %d", tt.cluster, tt.node, resp.ErrorCode, tt.want)
+		}
 	}
 }

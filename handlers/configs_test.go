@@ -284,7 +284,7 @@ func TestNoAuthorizerAndNoSASL(t *testing.T) {
 	if resp := call[*kmsg.SASLAuthenticateResponse](w, 2, kmsg.NewPtrSASLAuthenticateRequest()); resp.ErrorCode != 34 {
 		t.Errorf("authenticate: %+v", resp)
 	}
-	c.Creations[0].ResourceType = 99
+	c.Creations[0].ResourceType = 0
 	c.SetVersion(3)
 	w.send(c)
 	w.expectClose()

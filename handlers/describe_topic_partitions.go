@@ -19,9 +19,9 @@ func DescribeTopicPartitions(b *Broker, _ context.Context, r *protocol.Request) 
 		remaining: max(1, min(int(b.config().Int("max.request.partition.size.limit")), int(req.ResponsePartitionLimit))),
 		resp:      req.ResponseKind().(*kmsg.DescribeTopicPartitionsResponse),
 	}
-	names, ok := d.names(req)
-	if !ok {
-		d.refuse(req)
+	names, refusal := d.names(req)
+	if refusal != 0 {
+		d.refuse(req, refusal)
 		r.Respond(d.resp)
 		return
 	}
@@ -41,13 +41,14 @@ type partitionPage struct {
 	resp      *kmsg.DescribeTopicPartitionsResponse
 }
 
-// names lists the topics from the cursor's on, each once, in order. ok is false when the cursor does not fit the request.
-func (d *partitionPage) names(req *kmsg.DescribeTopicPartitionsRequest) (names []string, ok bool) {
+// names lists the topics from the cursor's on, each once, in order, or returns the code to refuse the request with: the
+// cursor does not fit it, or it names the empty topic, which Kafka takes for the cursor that is not there.
+func (d *partitionPage) names(req *kmsg.DescribeTopicPartitionsRequest) (names []string, refusal int16) {
 	from := ""
 	if d.cursor != nil {
 		from = d.cursor.Topic
 		if d.cursor.Partition < 0 {
-			return nil, false
+			return nil, kerr.InvalidRequest.Code
 		}
 	}
 	if len(req.Topics) == 0 {
@@ -57,22 +58,28 @@ func (d *partitionPage) names(req *kmsg.DescribeTopicPartitionsRequest) (names [
 				break
 			}
 		}
-		return names, true
+		return names, 0
 	}
 	for _, t := range req.Topics {
+		if t.Topic == "" && d.cursor == nil {
+			return nil, kerr.UnknownServerError.Code
+		}
 		if t.Topic >= from {
 			names = append(names, t.Topic)
 		}
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)
-	return names, d.cursor == nil || slices.Contains(names, from)
+	if d.cursor != nil && !slices.Contains(names, from) {
+		return nil, kerr.InvalidRequest.Code
+	}
+	return names, 0
 }
 
-func (d *partitionPage) refuse(req *kmsg.DescribeTopicPartitionsRequest) {
+func (d *partitionPage) refuse(req *kmsg.DescribeTopicPartitionsRequest, code int16) {
 	for _, t := range req.Topics {
 		failed := kmsg.NewDescribeTopicPartitionsResponseTopic()
-		failed.Topic, failed.ErrorCode = &t.Topic, kerr.InvalidRequest.Code
+		failed.Topic, failed.ErrorCode = &t.Topic, code
 		d.resp.Topics = append(d.resp.Topics, failed)
 	}
 }

@@ -23,7 +23,8 @@ func Metadata(b *Broker, ctx context.Context, r *protocol.Request) {
 	}
 	missing := m.topics()
 	m.brokers()
-	if len(missing) > 0 && req.AllowAutoTopicCreation && b.config().Bool("auto.create.topics.enable") {
+	allowed := req.AllowAutoTopicCreation || r.Version < 4 // before, nobody could forbid it
+	if len(missing) > 0 && allowed && b.config().Bool("auto.create.topics.enable") {
 		b.createMissing(ctx, r, missing)
 	}
 	r.Respond(m.resp)
@@ -55,7 +56,7 @@ func (m *metadataAnswer) malformed() int16 {
 
 // refuse answers every topic of the request with code, and nothing else: no brokers, no cluster id.
 func (m *metadataAnswer) refuse(code int16) {
-	m.resp.ControllerID = noLeader
+	m.resp.ControllerID, m.resp.ErrorCode = noLeader, code
 	for _, t := range m.req.Topics {
 		topic := newMetadataTopic(t.Topic, code)
 		topic.TopicID = t.TopicID

@@ -159,25 +159,25 @@ func TestDescribeTopicPartitions(t *testing.T) {
 		cursor *cursor
 		want   string
 	}{
-		{"t2,nope,t1,b*d,t1", 2000, nil, "b*d:17[] nope:3[] t1:0[0 1] t2:0[0 1]"},
-		{"t2,nope,t1", -1, nil, "nope:3[] t1:0[0] next t1-1"},
-		{"t2,nope,t1", 0, nil, "nope:3[] t1:0[0] next t1-1"},
-		{"t2,nope,t1", 2, nil, "nope:3[] t1:0[0 1] next t2-0"},
-		{"t2,nope,t1", 3, nil, "nope:3[] t1:0[0 1] t2:0[0] next t2-1"},
-		{"t2,t1", 2, &cursor{"t1", 1}, "t1:0[1] t2:0[0] next t2-1"},
-		{"t2,t1", 20, &cursor{"t1", 7}, "t1:0[] t2:0[0 1]"},
-		{"t2,t1", 20, &cursor{"t11", 0}, "t2:42[] t1:42[]"},
-		{"t2,t1", 20, &cursor{"t1", -1}, "t2:42[] t1:42[]"},
+		{"t2 nope t1 b*d t1", 2000, nil, "b*d:17[] nope:3[] t1:0[0 1] t2:0[0 1]"},
+		{"t2 nope t1", -1, nil, "nope:3[] t1:0[0] next t1-1"},
+		{"t2 nope t1", 0, nil, "nope:3[] t1:0[0] next t1-1"},
+		{"t2 nope t1", 2, nil, "nope:3[] t1:0[0 1] next t2-0"},
+		{"t2 nope t1", 3, nil, "nope:3[] t1:0[0 1] t2:0[0] next t2-1"},
+		{"t2 t1", 2, &cursor{"t1", 1}, "t1:0[1] t2:0[0] next t2-1"},
+		{"t2 t1", 20, &cursor{"t1", 7}, "t1:0[] t2:0[0 1]"},
+		{"t2 t1", 20, &cursor{"t11", 0}, "t2:42[] t1:42[]"},
+		{"t2 t1", 20, &cursor{"t1", -1}, "t2:42[] t1:42[]"},
 		{"", 20, &cursor{"t2", 1}, "t2:0[1]"},
 		{"", 2, nil, "t1:0[0 1] next t2-0"},
+		{`t1 ""`, 20, nil, "t1:-1[] :-1[]"},
+		{`a ""`, 20, &cursor{"", 0}, ":17[] a:3[]"},
 		{"nope", 20, &cursor{"nope", 1}, "nope:3[]"},
 	} {
 		req := kmsg.NewPtrDescribeTopicPartitionsRequest()
 		req.ResponsePartitionLimit = tt.limit
-		for name := range strings.SplitSeq(tt.topics, ",") {
-			if name != "" {
-				req.Topics = append(req.Topics, kmsg.DescribeTopicPartitionsRequestTopic{Topic: name})
-			}
+		for _, name := range strings.Fields(tt.topics) {
+			req.Topics = append(req.Topics, kmsg.DescribeTopicPartitionsRequestTopic{Topic: strings.Trim(name, `"`)})
 		}
 		if tt.cursor != nil {
 			req.Cursor = &kmsg.DescribeTopicPartitionsRequestCursor{Topic: tt.cursor.topic, Partition: tt.cursor.partition}

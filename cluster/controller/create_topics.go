@@ -76,7 +76,7 @@ func (v *view) checkPartitionCount(topics []kmsg.CreateTopicsRequestTopic) *faul
 
 func notCreated(name string, f *fault) kmsg.CreateTopicsResponseTopic {
 	r := kmsg.NewCreateTopicsResponseTopic()
-	r.Topic = name
+	r.Topic, r.Configs = name, []kmsg.CreateTopicsResponseTopicConfig{}
 	r.ErrorCode, r.ErrorMessage = f.fields()
 	return r
 }
@@ -175,6 +175,9 @@ func (v *view) created(name string, id metadata.UUID, configs map[string]string,
 		c.Name, c.Source, c.IsSensitive = d.Def.Name, int8(d.Source), d.Def.Sensitive()
 		if !c.IsSensitive {
 			c.Value = d.Value
+		}
+		if asked, set := configs[c.Name]; set {
+			c.Value = &asked // as it was written, not as it is described
 		}
 		r.Configs = append(r.Configs, c)
 	}

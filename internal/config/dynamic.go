@@ -16,11 +16,12 @@ var threadPools = []string{
 // Kafka's DynamicBrokerConfig does; the layers are the current ones. Names that nobody knows are accepted: they may
 // belong to a plugin. The error's text is for the client.
 func (l Layers) ValidateDynamicBroker(values map[string]string, perBroker bool) error {
+	const notDynamic = "Cannot update these configs dynamically"
 	for _, check := range []struct {
 		refuses func(*Def, string) bool
 		message string
 	}{
-		{neverDynamic, "Cannot update these configs dynamically"},
+		{neverDynamic, notDynamic},
 		{needsListener, "These security configs can be dynamically updated only per-listener using the listener prefix"},
 	} {
 		if err := refuseAll(values, check.refuses, check.message); err != nil {
@@ -40,6 +41,9 @@ func (l Layers) ValidateDynamicBroker(values map[string]string, perBroker bool) 
 			return err
 		}
 	}
+	if err := refuseAll(values, notYetDynamic, notDynamic); err != nil {
+		return err
+	}
 	return l.validateDynamicRelations(values, perBroker)
 }
 
@@ -56,10 +60,10 @@ func refuseAll(values map[string]string, refuses func(*Def, string) bool, messag
 	return fmt.Errorf("%s: [%s]", message, strings.Join(names, ", "))
 }
 
-// neverDynamic: also what Kafka changes while it runs and we do not, lest it be accepted and ignored.
-func neverDynamic(d *Def, name string) bool {
-	return d.Name == name && (d.Update == ReadOnly || name == "listeners" && d.Update == PerBroker)
-}
+func neverDynamic(d *Def, name string) bool { return d.Name == name && d.Update == ReadOnly }
+
+// notYetDynamic is what Kafka changes while it runs and we do not: it must not be accepted and ignored.
+func notYetDynamic(_ *Def, name string) bool { return name == "listeners" }
 
 func needsListener(_ *Def, name string) bool {
 	return strings.HasPrefix(name, "ssl.") && name != "ssl.client.auth"

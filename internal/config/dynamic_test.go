@@ -19,6 +19,7 @@ func TestValidateDynamicBroker(t *testing.T) {
 		{"log.retention.hours", "1", true, "Cannot update these configs dynamically: [log.retention.hours]"},
 		{"node.id", "3", true, "Cannot update these configs dynamically: [node.id]"},
 		{"listeners", "PLAINTEXT://:1", true, "Cannot update these configs dynamically: [listeners]"},
+		{"listeners", "PLAINTEXT://:1", false, "Cannot update these configs at default cluster level, broker id must be specified: [listeners]"},
 		{"sasl.jaas.config", "x", false, "Cannot update these configs at default cluster level, broker id must be specified: [sasl.jaas.config]"},
 		{"listener.name.plaintext.ssl.keystore.location", "x", false,
 			"Cannot update these configs at default cluster level, broker id must be specified: [listener.name.plaintext.ssl.keystore.location]"},
