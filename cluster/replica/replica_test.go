@@ -244,6 +244,8 @@ type slowSync struct {
 	gate  chan struct{}
 	syncs atomic.Int64
 	fail  atomic.Bool
+
+	failWrites atomic.Bool
 }
 
 func (s *slowSync) OpenFile(name string, flag int, perm fs.FileMode) (vfs.File, error) {
@@ -257,6 +259,13 @@ func (s *slowSync) OpenFile(name string, flag int, perm fs.FileMode) (vfs.File, 
 type slowFile struct {
 	vfs.File
 	fs *slowSync
+}
+
+func (f *slowFile) WriteAt(b []byte, at int64) (int, error) {
+	if f.fs.failWrites.Load() {
+		return 0, syscall.EIO
+	}
+	return f.File.WriteAt(b, at)
 }
 
 func (f *slowFile) Sync() error {
@@ -344,6 +353,34 @@ func TestFailedFlushTakesPartitionsOffline(t *testing.T) {
 	}
 	if c := b.manager.State(); c.OfflineReplicas != 2 || c.Partitions != 2 {
 		t.Errorf("%+v", c)
+	}
+}
+
+// A failed write takes the directory offline from within the append; nobody may wait for himself.
+func TestFailedWriteTakesPartitionsOffline(t *testing.T) {
+	disk := &slowSync{FS: vfs.NewMem()}
+	b := newBench(t, disk)
+	b.create("t", 1)
+	b.create("same-dir", 1)
+	disk.failWrites.Store(true)
+	done := make(chan error, 1)
+	go func() {
+		_, err := b.partition("t", 0).Produce(ProduceRequest{Records: raw(t, "v"), ProduceVersion: 9})
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		if err == nil {
+			t.Error("the failed write was acknowledged")
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("the append hangs")
+	}
+	disk.failWrites.Store(false)
+	for _, name := range []string{"t", "same-dir"} {
+		if _, err := b.partition(name, 0).Produce(ProduceRequest{Records: raw(t, "v"), ProduceVersion: 9}); !errors.Is(err, ErrOffline) {
+			t.Errorf("%s takes writes on a failed directory: %v", name, err)
+		}
 	}
 }
 
