@@ -122,18 +122,18 @@ func (l *Log) shouldRoll(seg *segment, sizeBytes int, s span) bool {
 	c, size := l.config(), seg.size.Load()
 	maxEntries := func(x *indexFile) int { return int(c.SegmentIndexBytes) / x.entryBytes }
 	return size > int64(c.SegmentBytes)-int64(sizeBytes) ||
-		size > 0 && l.writer.waitedMs(l.nowMs(), s.maxTimestampMs) > c.SegmentMs-l.writer.jitterMs ||
+		size > 0 && l.waitedMs(s.maxTimestampMs) > c.SegmentMs-l.writer.jitterMs ||
 		seg.offsets.len() >= maxEntries(&seg.offsets) ||
 		seg.times.len() >= maxEntries(&seg.times)-1 ||
 		s.last-seg.base > math.MaxInt32
 }
 
 // waitedMs is how long the segment has been filling, by the records' own time where they have one.
-func (w *writer) waitedMs(nowMs, maxTimestampMs int64) int64 {
-	if w.firstTimestampMs >= 0 {
-		return maxTimestampMs - w.firstTimestampMs
+func (l *Log) waitedMs(maxTimestampMs int64) int64 {
+	if l.writer.firstTimestampMs >= 0 {
+		return maxTimestampMs - l.writer.firstTimestampMs
 	}
-	return nowMs - w.createdMs
+	return l.nowMs() - l.writer.createdMs
 }
 
 // segmentFor returns the segment that takes sizeBytes more, rolling first when it must.
