@@ -154,7 +154,7 @@ func (s *shard[M]) decide(key string, blind bool, run func(*Tx)) {
 	if s.pending.conflicts(key, blind) {
 		s.flush()
 	}
-	tx := &Tx{NowMs: s.nowMs, timers: &s.timers}
+	tx := &Tx{NowMs: s.nowMs, Epoch: s.epoch, timers: &s.timers}
 	run(tx)
 	s.settle(tx, key, blind)
 }
@@ -220,7 +220,7 @@ func (s *shard[M]) close() {
 // unload is the last chore of a shard that was active.
 func (s *shard[M]) unload() {
 	s.flushAll()
-	tx := &Tx{NowMs: s.nowMs, timers: &s.timers}
+	tx := &Tx{NowMs: s.nowMs, Epoch: s.epoch, timers: &s.timers}
 	s.machine.Unloaded(tx)
 	for _, reply := range tx.replies {
 		reply(nil)

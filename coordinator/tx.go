@@ -5,6 +5,7 @@ package coordinator
 // State that is not in the log (parked requests, timers, members that are still joining) it may change at once.
 type Tx struct {
 	NowMs int64
+	Epoch int32 // of the leadership that the shard runs under
 
 	timers    *timers
 	records   []record

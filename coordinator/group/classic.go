@@ -222,6 +222,9 @@ func (g *classicGroup) checkCommit(c commitContext) error {
 		return nil // an admin client, or a consumer that assigns by itself
 	}
 	if c.generation < 0 && c.memberID == "" && c.instanceID == nil {
+		if c.transactional {
+			return nil
+		}
 		return kerr.UnknownMemberID
 	}
 	if err := g.checkMember(c.memberID, c.instanceID); err != nil {
@@ -230,7 +233,7 @@ func (g *classicGroup) checkCommit(c commitContext) error {
 	switch {
 	case c.generation != g.generation:
 		return kerr.IllegalGeneration
-	case g.state == completingRebalance:
+	case g.state == completingRebalance && !c.transactional:
 		return kerr.RebalanceInProgress
 	}
 	return nil

@@ -90,7 +90,7 @@ func (s *shard) checkCommit(tx *coordinator.Tx, req *kmsg.OffsetCommitRequest) e
 	case g == nil:
 		return kerr.IllegalGeneration
 	}
-	if err := g.checkCommit(commitContext{req.MemberID, req.InstanceID, req.Generation, req.Version}); err != nil {
+	if err := g.checkCommit(commitContext{memberID: req.MemberID, instanceID: req.InstanceID, generation: req.Generation, version: req.Version}); err != nil {
 		return err
 	}
 	g.touch(tx, req.MemberID)

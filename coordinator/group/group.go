@@ -36,7 +36,9 @@ type commitContext struct {
 	memberID   string
 	instanceID *string
 	generation int32
-	version    int16
+	version    int16 // of the request, OffsetCommit or TxnOffsetCommit
+	// transactional commits need no generation, and are taken while the group rebalances.
+	transactional bool
 }
 
 // RequestContext is what the coordinator wants to know of the connection.
