@@ -18,20 +18,21 @@ const (
 	maxAcceptBackoff = time.Second
 )
 
-// accept takes connections until Shutdown.
+// accept takes connections until Shutdown. At max.connections the one accepted last waits, unserved, and the rest in
+// the system's backlog.
 func (s *Server) accept(listener string, l net.Listener) error {
 	backoff := minAcceptBackoff
 	for {
-		if !s.limits.awaitSlot(s.draining) {
-			return ErrServerClosed
-		}
 		nc, err := l.Accept()
 		if err == nil {
+			if !s.limits.awaitSlot(s.draining) {
+				nc.Close()
+				return ErrServerClosed
+			}
 			backoff = minAcceptBackoff
 			s.admit(listener, nc)
 			continue
 		}
-		s.limits.returnSlot()
 		if s.isDraining() || errors.Is(err, net.ErrClosed) {
 			return ErrServerClosed
 		}
@@ -133,6 +134,7 @@ func (l *connLimits) awaitSlot(stop <-chan struct{}) bool {
 	}
 }
 
+// returnSlot gives back what awaitSlot took.
 func (l *connLimits) returnSlot() {
 	if l.slots != nil {
 		<-l.slots

@@ -321,3 +321,24 @@ func TestDroppedConnectionReturnsItsBudget(t *testing.T) {
 	p.Close()
 	eventually(t, "the budget is whole", func() bool { return s.budget.used.Load() == 0 })
 }
+
+func TestMaxConnectionsIsSharedByListeners(t *testing.T) {
+	s := startServer(t, &testHandler{}, Options{MaxConnections: 1})
+	other, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() { defer close(done); _ = s.Serve("OTHER", other) }()
+	t.Cleanup(func() { other.Close(); <-done })
+	for _, addr := range []string{s.addr, other.Addr().String()} { // neither acceptor holds the slot while nobody calls
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := &testPeer{t, c}
+		p.send(1, heartbeat("a"))
+		p.expect(1)
+		c.Close()
+	}
+}
