@@ -19,6 +19,9 @@ const (
 	checkpointVersion = 0
 )
 
+// checkpointFiles in the order in which they are written.
+var checkpointFiles = []string{recoveryPointFile, logStartFile, highWatermarkFile}
+
 // maxCheckpointEntries bounds what a count line can make us allocate.
 const maxCheckpointEntries = 4 << 20
 

@@ -32,6 +32,8 @@ type logDir struct {
 
 	checkpointMu sync.Mutex
 	checkpoints  map[string][]byte // what the files hold
+	stale        map[ID]bool       // logs that were deleted since, or before the start
+	logCount     atomic.Int64
 }
 
 // DirInfo describes a log directory for DescribeLogDirs.
@@ -45,7 +47,7 @@ type DirInfo struct {
 
 // openDir creates and locks the directory.
 func (s *Store) openDir(name string) (*logDir, error) {
-	d := &logDir{store: s, path: name, checkpoints: map[string][]byte{}}
+	d := &logDir{store: s, path: name, checkpoints: map[string][]byte{}, stale: map[ID]bool{}}
 	lock, err := d.acquire()
 	if errors.Is(err, vfs.ErrLocked) {
 		return nil, fmt.Errorf("log directory %s is in use by another process: %w", name, err)
@@ -154,19 +156,31 @@ func (d *logDir) writeCheckpoint(name string) error {
 
 // forgetOld makes sure that no checkpoint says anything of a log of this name that was deleted.
 func (d *logDir) forgetOld(id ID) error {
-	line := fmt.Sprintf("\n%s %d ", id.Topic, id.Partition)
-	for _, name := range []string{recoveryPointFile, logStartFile, highWatermarkFile} {
-		d.checkpointMu.Lock()
-		stale := bytes.Contains(d.checkpoints[name], []byte(line))
-		d.checkpointMu.Unlock()
-		if !stale {
-			continue
-		}
-		if err := d.writeCheckpoint(name); err != nil {
-			return err
+	d.checkpointMu.Lock()
+	stale := d.stale[id]
+	d.checkpointMu.Unlock()
+	if !stale {
+		return nil
+	}
+	return d.writeCheckpoints()
+}
+
+// deleted notes that the checkpoints may still speak of id.
+func (d *logDir) deleted(id ID) {
+	d.checkpointMu.Lock()
+	defer d.checkpointMu.Unlock()
+	d.stale[id] = true
+}
+
+// noteStale does so for what the checkpoints name and the directory does not hold.
+func (d *logDir) noteStale(checkpoints ...map[ID]int64) {
+	for _, offsets := range checkpoints {
+		for id := range offsets {
+			if d.store.Log(id) == nil {
+				d.deleted(id)
+			}
 		}
 	}
-	return nil
 }
 
 // offsets are those of the checkpoint name. Kafka leaves out a start that is the first segment's base; we do not,
@@ -200,8 +214,15 @@ func (d *logDir) logs() []*Log {
 
 // writeCheckpoints writes all of them; an error that does not heal takes the directory offline.
 func (d *logDir) writeCheckpoints() error {
-	for _, name := range []string{recoveryPointFile, logStartFile, highWatermarkFile} {
+	d.checkpointMu.Lock()
+	gone := d.stale
+	d.stale = map[ID]bool{}
+	d.checkpointMu.Unlock()
+	for _, name := range checkpointFiles {
 		if err := d.writeCheckpoint(name); err != nil {
+			for id := range gone {
+				d.deleted(id)
+			}
 			if !heals(err) {
 				d.fail(err)
 			}
