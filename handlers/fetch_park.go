@@ -64,6 +64,9 @@ func (p *parkedFetch) PartitionChanged(i int) {
 
 // ready re-reads partition i if that finds something else than before.
 func (p *parkedFetch) ready(i int) bool {
+	if p.b.Replicas.Draining() {
+		return true
+	}
 	if !p.parts[i].Stale(p.request(i), p.seen[i]) {
 		return false
 	}

@@ -334,6 +334,27 @@ func TestParkedFetchOfClosedConnection(t *testing.T) {
 	eventually(t, "dropped", func() bool { return p.Waiting() == 0 })
 }
 
+// A broker that stops answers parked fetches with what there is, rather than to wait for them.
+func TestDrainEndsParkedFetches(t *testing.T) {
+	r := newRig(t)
+	r.createTopic("t", 1)
+	w := r.dial()
+	req := fetchRequest("t", 0, 0)
+	req.MaxWaitMillis = 3_600_000
+	req.SetVersion(12)
+	id := w.send(req)
+	p, err := r.broker.Replicas.Partition("t", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "parked", func() bool { return p.Waiting() == 1 })
+	r.broker.Replicas.Drain()
+	if a := w.receive(req, id).(*kmsg.FetchResponse).Topics[0].Partitions[0]; a.ErrorCode != 0 || len(a.RecordBatches) != 0 {
+		t.Errorf("%+v", a)
+	}
+	w.receive(req, w.send(req)) // and parks no more
+}
+
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for range 500 {

@@ -37,6 +37,8 @@ type Manager struct {
 	o     Options
 	image atomic.Pointer[metadata.Image]
 
+	draining atomic.Bool
+
 	applyMu sync.Mutex // one Apply at a time
 
 	mu     sync.RWMutex
@@ -162,6 +164,17 @@ func (s *state) count(to *metrics.ReplicaState) {
 		to.AtMinISR++
 	}
 }
+
+// Drain tells every watcher to look again: from now on nobody shall wait for what may come, for the broker is stopping.
+func (m *Manager) Drain() {
+	m.draining.Store(true)
+	for p := range m.Partitions() {
+		p.wake()
+	}
+}
+
+// Draining says whether Drain was called.
+func (m *Manager) Draining() bool { return m.draining.Load() }
 
 // DirOffline makes the partitions of a failed log directory answer ErrOffline; it is logstore's OnDirOffline.
 func (m *Manager) DirOffline(dir string, reason error) {

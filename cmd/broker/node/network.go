@@ -45,11 +45,12 @@ func (n *Node) accept(name string, socket net.Listener) {
 	}
 }
 
-// stopServing finishes what was accepted. Requests that are parked at the coordinator are answered by its end, which
-// must not wait for them.
+// stopServing finishes what was accepted. Fetches that are parked are told to answer with what there is; requests that
+// are parked at the coordinator are answered by its end, which must not wait for them.
 func (n *Node) stopServing(ctx context.Context) error {
 	done := make(chan error, 1)
 	n.serving.Go(func() { done <- n.server.Shutdown(ctx) })
+	n.replicas.Drain()
 	n.groups.Close()
 	err := <-done
 	n.serving.Wait()
