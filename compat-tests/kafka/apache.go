@@ -17,7 +17,8 @@ var jvmFlags = []string{"-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC
 // clusterID is any valid one: a broker's directory is formatted with it.
 const clusterID = "Z3JldGUtb3JhY2xlLXRlcw"
 
-// StartApache formats opts.Dir and starts Apache Kafka there as one KRaft node that is broker and controller.
+// StartApache formats opts.Dir, unless it is formatted, and starts Apache Kafka there as one KRaft node that is broker
+// and controller.
 func StartApache(ctx context.Context, opts Options) (*Broker, error) {
 	java, err := Java()
 	if err != nil {
@@ -55,7 +56,6 @@ func apacheProperties(opts Options, port, controllerPort int) []byte {
 		"controller.quorum.voters":  fmt.Sprintf("1@127.0.0.1:%d", controllerPort),
 		"controller.listener.names": "CONTROLLER",
 		"listeners":                 fmt.Sprintf("PLAINTEXT://127.0.0.1:%d,CONTROLLER://127.0.0.1:%d", port, controllerPort),
-		"advertised.listeners":      fmt.Sprintf("PLAINTEXT://127.0.0.1:%d", port),
 		"log.dirs":                  filepath.Join(opts.Dir, "data"),
 
 		// Internal topics of one node have one replica.

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // Difference is one place where an answer is not the recorded one.
@@ -170,16 +171,26 @@ func byIdentity(list []any) (map[string]any, bool) {
 		if !ok {
 			return nil, false
 		}
-		out["{"+identity(m)+"}"] = e
+		out["{"+strings.Map(printable, identity(m))+"}"] = e
 	}
 	return out, len(out) == len(list) && len(list) > 0
 }
 
+func printable(r rune) rune {
+	if unicode.IsPrint(r) {
+		return r
+	}
+	return '?'
+}
+
 func identity(m map[string]any) string {
-	for _, f := range []string{"Topic", "TopicID", "Name", "ConfigName", "ResourceName", "Group", "MemberID", "Partition", "ApiKey", "BaseOffset"} {
+	for _, f := range []string{"Topic", "TopicID", "Name", "ConfigName", "ResourceName", "Group", "MemberID", "Partition", "ApiKey"} {
 		if v, ok := m[f]; ok {
 			return fmt.Sprint(v)
 		}
+	}
+	if _, ok := m["Magic"]; ok { // a record batch
+		return fmt.Sprint(m["BaseOffset"])
 	}
 	return ""
 }

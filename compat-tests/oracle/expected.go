@@ -53,5 +53,3 @@ func CompareAll(scenarios []Scenario, want, got Transcripts) (found []Difference
 	}
 	return found
 }
-
-var exceptions = []exception{}

@@ -116,7 +116,7 @@ func incremental(kind kmsg.ConfigResourceType, name string, ops ...configOp) *km
 func incrementalOperations(s *Session, v int16) {
 	t := s.Topic("t", 1, "retention.ms=77")
 	c := s.Conn()
-	see := func(keys ...string) { c.Do(4, describeConfigs(resourceTopic, t.name, keys...)) }
+	see := func(keys ...string) { propagate(); c.Do(4, describeConfigs(resourceTopic, t.name, keys...)) }
 	for _, f := range []struct {
 		note string
 		ops  []configOp
@@ -179,6 +179,7 @@ func incrementalErrors(s *Session, v int16) {
 	mixed := incremental(resourceTopic, t.name, set)
 	mixed.Resources = append(mixed.Resources, incremental(resourceTopic, s.Name("none"), set).Resources...)
 	c.Send(v, mixed).Note("one of two is wrong").Wait()
+	propagate()
 	c.Do(4, describeConfigs(resourceTopic, t.name, "retention.ms"))
 }
 
@@ -208,7 +209,10 @@ func alterConfigs(kind kmsg.ConfigResourceType, name string, pairs ...[2]string)
 func alterReplaces(s *Session, v int16) {
 	t := s.Topic("t", 1, "retention.ms=77", "segment.ms=9")
 	c := s.Conn()
-	see := func() { c.Do(4, describeConfigs(resourceTopic, t.name, "retention.ms", "segment.ms", "flush.ms")) }
+	see := func() {
+		propagate()
+		c.Do(4, describeConfigs(resourceTopic, t.name, "retention.ms", "segment.ms", "flush.ms"))
+	}
 	c.Do(v, alterConfigs(resourceTopic, t.name, [2]string{"flush.ms", "5"}))
 	see()
 	only := alterConfigs(resourceTopic, t.name, [2]string{"flush.ms", "6"})

@@ -172,6 +172,7 @@ func deleteGood(s *Session, v int16) {
 	c := s.Conn()
 	c.Do(v, deleteTopics(a.name))
 	c.Send(v, deleteTopics(a.name, b.name)).Note("one is gone").Wait()
+	propagate()
 	c.Do(8, metadata(&a.name, &b.name))
 	again := s.Topic("a", 1)
 	c.Send(9, fetch(again, 0, 0)).Note("made again").Wait()
@@ -184,6 +185,7 @@ func deleteErrors(s *Session, v int16) {
 	c.Send(v, deleteTopics("")).Note("no name").Wait()
 	c.Send(v, deleteTopics("bad name!")).Note("bad name").Wait()
 	c.Send(v, deleteTopics(t.name, t.name)).Note("twice").Wait()
+	propagate()
 	c.Do(8, metadata(&t.name))
 	c.Send(v, deleteTopics()).Note("none").Wait()
 }
@@ -210,6 +212,7 @@ func deleteByID(s *Session, v int16) {
 	twice := deleteTopics(b.name, "x")
 	twice.Topics[1].Topic, twice.Topics[1].TopicID = nil, b.id
 	c.Send(v, twice).Note("by name and by id").Wait()
+	propagate()
 	c.Do(8, metadata(&b.name))
 }
 
@@ -236,6 +239,7 @@ func createPartitionsGood(s *Session, v int16) {
 	c.Do(v, createPartitions(t.name, 3))
 	c.Send(v, createPartitions(t.name, 5, []int32{1}, []int32{1})).Note("with an assignment").Wait()
 	s.adopt("t", t.id, 5)
+	propagate()
 	c.Do(8, metadata(&t.name))
 }
 
@@ -264,5 +268,6 @@ func createPartitionsErrors(s *Session, v int16) {
 	twice.Topics = append(twice.Topics, twice.Topics[0])
 	c.Send(v, twice).Note("twice").Wait()
 	c.Send(v, createPartitions("__consumer_offsets", 3)).Note("internal topic, fewer").Wait()
+	propagate()
 	c.Do(8, metadata(&t.name))
 }

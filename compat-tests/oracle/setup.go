@@ -66,6 +66,10 @@ func (s *Session) await(ok func() bool, what string) {
 	}
 }
 
+// propagate waits, leaving no step, until a broker shows what its controller has just answered: Kafka's does so a
+// moment after the answer.
+func propagate() { pause(400 * time.Millisecond) }
+
 // logEnd is the partition's log end offset, or less than 0 on any error.
 func (s *Session) logEnd(t topic, partition int32) int64 {
 	resp := s.setup(4, listOffsets(t, partition, -1, 0)).(*kmsg.ListOffsetsResponse)
