@@ -169,6 +169,9 @@ func (w *recovery) take(o *openFile, pos int64, h batch.Batch) error {
 	if w.epoch > w.log.epochs.latest() {
 		w.log.epochs.assign(w.epoch, h.BaseOffset())
 	}
+	if h.LastOffset() < w.log.start.Load() {
+		return nil // deleted records say nothing of producers, as when the state is reloaded
+	}
 	if aborted, ok := w.log.producers.update(h); ok {
 		return w.segment.txns.append(aborted)
 	}
