@@ -401,7 +401,7 @@ func TestNames(t *testing.T) {
 			t.Errorf("%s is %v", name, got)
 		}
 	}
-	long := deletedDirName(ID{strings.Repeat("t", 249), 7}, strings.Repeat("0", 32))
+	long := asideDirName(ID{strings.Repeat("t", 249), 7}, strings.Repeat("0", 32), deleteDirSuffix)
 	if len(long) != maxFileNameBytes || !strings.HasSuffix(long, "-7."+strings.Repeat("0", 32)+"-delete") {
 		t.Errorf("%d bytes: %s", len(long), long)
 	}

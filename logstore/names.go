@@ -53,9 +53,9 @@ func parseDirName(name string) (ID, bool) {
 	return ID{name[:dash], int32(partition)}, true
 }
 
-// deletedDirName is topic-partition.<unique>-delete, the topic cut so that the name fits a directory entry.
-func deletedDirName(id ID, unique string) string {
-	tail := fmt.Sprintf("-%d.%s%s", id.Partition, unique, deleteDirSuffix)
+// asideDirName is topic-partition.<unique><suffix>, the topic cut so that the name fits a directory entry.
+func asideDirName(id ID, unique, suffix string) string {
+	tail := fmt.Sprintf("-%d.%s%s", id.Partition, unique, suffix)
 	topic := id.Topic
 	if over := len(topic) + len(tail) - maxFileNameBytes; over > 0 {
 		topic = topic[:len(topic)-over]

@@ -236,52 +236,74 @@ func (s *Store) emptiest() *logDir {
 
 // Delete renames the directory aside at once and removes it after FileDeleteDelayMs.
 func (s *Store) Delete(id ID) error {
+	l, aside, err := s.takeOut(id, "delete", deleteDirSuffix)
+	if l == nil || err != nil {
+		return err
+	}
+	s.later(l.config().FileDeleteDelayMs, func() {
+		l.forgetFiles()
+		if err := s.o.FS.RemoveAll(aside); err != nil {
+			s.o.Log.Warn().Str("dir", aside).Err(err).Msg("removing a deleted log")
+		}
+	})
+	return nil
+}
+
+// SetAside renames the directory of a log that belongs to nobody known to -stray, where it is kept and never loaded.
+func (s *Store) SetAside(id ID) error {
+	l, aside, err := s.takeOut(id, "set aside", strayDirSuffix)
+	if l == nil || err != nil {
+		return err
+	}
+	l.forgetFiles()
+	s.o.Log.Warn().Str("dir", aside).Msg("a log of a topic that the cluster does not know was set aside")
+	return nil
+}
+
+// takeOut removes the log of id, if there is one, from the store and moves its directory out of the way.
+func (s *Store) takeOut(id ID, op, suffix string) (l *Log, aside string, err error) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
-	l := s.Log(id)
-	if l == nil {
-		return nil
+	if l = s.Log(id); l == nil {
+		return nil, "", nil
 	}
 	s.mu.Lock()
 	delete(s.logs, id)
 	s.mu.Unlock()
 	l.dir.logCount.Add(-1)
 	l.dir.deleted(id)
-	return l.delete()
+	aside, err = l.moveAside(op, suffix)
+	return l, aside, err
 }
 
-func (l *Log) delete() error {
+// moveAside closes the log for good and renames its directory at once.
+func (l *Log) moveAside(op, suffix string) (aside string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true
 	l.deleted.Store(true)
 	l.stopFlushTimer()
 	if err := l.dir.offlineError(); err != nil {
-		return l.fault("delete", -1, err)
+		return "", l.fault(op, -1, err)
 	}
 	fsys := l.store.o.FS
-	old, aside := *l.path.Load(), l.asidePath()
+	old := *l.path.Load()
+	aside = l.asidePath(suffix)
 	if err := fsys.Rename(old, aside); err != nil {
-		return l.failed("delete", -1, err)
+		return "", l.failed(op, -1, err)
 	}
 	l.path.Store(&aside)
 	if err := fsys.SyncDir(l.dir.path); err != nil {
-		return l.failed("delete", -1, err)
+		return "", l.failed(op, -1, err)
 	}
-	l.store.later(l.config().FileDeleteDelayMs, func() {
-		l.forgetFiles()
-		if err := fsys.RemoveAll(aside); err != nil {
-			l.store.o.Log.Warn().Str("dir", aside).Err(err).Msg("removing a deleted log")
-		}
-	})
-	return nil
+	return aside, nil
 }
 
 // asidePath is a name that no other deleted log has: the topic id, and the moment.
-func (l *Log) asidePath() string {
+func (l *Log) asidePath(suffix string) string {
 	id := l.TopicID()
 	unique := fmt.Sprintf("%x%016x", id[:8], l.store.o.Clock.Now().UnixNano())
-	return path.Join(l.dir.path, deletedDirName(l.id, unique))
+	return path.Join(l.dir.path, asideDirName(l.id, unique, suffix))
 }
 
 func (l *Log) forgetFiles() {

@@ -94,8 +94,15 @@ func (m *Manager) applyPartition(p *Partition, is metadata.Partition, config *To
 	return change
 }
 
+// open finds or makes the partition's log. One of the same name that belongs to a topic of before is set aside.
 func (m *Manager) open(p *Partition, config *TopicConfig) (*logstore.Log, error) {
-	log, err := m.o.Store.Create(logstore.ID{Topic: p.Topic, Partition: p.Index}, p.TopicID, config.Log)
+	id := logstore.ID{Topic: p.Topic, Partition: p.Index}
+	log, err := m.o.Store.Create(id, p.TopicID, config.Log)
+	if errors.Is(err, logstore.ErrTopicIDMismatch) {
+		if err = m.o.Store.SetAside(id); err == nil {
+			log, err = m.o.Store.Create(id, p.TopicID, config.Log)
+		}
+	}
 	if err != nil {
 		return nil, offlineError(fmt.Errorf("open the log: %w", err))
 	}
@@ -181,19 +188,23 @@ func (m *Manager) configure(im *metadata.Image, t *topic) {
 	}
 }
 
-// RemoveStrays deletes the logs of topics that the metadata no longer knows: those deleted while this broker was down.
-// Call it once the image has caught up with the quorum.
-func (m *Manager) RemoveStrays() {
+// SetAsideStrays sets aside the logs of topics and partitions that the metadata does not know (any more): those deleted
+// while this broker was down. Call it once the image has caught up with the quorum. Logs without a topic id are not of
+// this cluster's making, and are left alone.
+func (m *Manager) SetAsideStrays() {
 	im := m.image.Load()
 	for _, log := range m.o.Store.Logs() {
-		id := log.ID()
-		t := im.Topic(id.Topic)
-		if t != nil && int(id.Partition) < len(t.Partitions) && slices.Contains(t.Partitions[id.Partition].Replicas, m.o.NodeID) {
+		if id := metadata.UUID(log.TopicID()); id == metadata.ZeroUUID || id == metadata.MetadataTopicID || m.assigned(im, log) {
 			continue
 		}
-		m.o.Log.Info().Str("topic", id.Topic).Int32("partition", id.Partition).Msg("removing the log of a partition that was deleted")
-		if err := m.o.Store.Delete(id); err != nil {
-			m.o.Log.Error().Err(err).Str("topic", id.Topic).Int32("partition", id.Partition).Msg("a deleted partition's log cannot be removed")
+		if err := m.o.Store.SetAside(log.ID()); err != nil {
+			m.o.Log.Error().Err(err).Stringer("log", log.ID()).Msg("the log of a partition that was deleted cannot be set aside")
 		}
 	}
+}
+
+// assigned says whether log is of a partition that this broker replicates.
+func (m *Manager) assigned(im *metadata.Image, log *logstore.Log) bool {
+	t, index := im.TopicByID(log.TopicID()), int(log.ID().Partition)
+	return t != nil && index < len(t.Partitions) && slices.Contains(t.Partitions[index].Replicas, m.o.NodeID)
 }

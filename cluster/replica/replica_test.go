@@ -225,15 +225,31 @@ func TestConfigurationReachesPartitions(t *testing.T) {
 	}
 }
 
-func TestRemoveStrays(t *testing.T) {
+func TestStraysAreSetAside(t *testing.T) {
 	b := newBench(t, vfs.NewMem())
 	b.create("kept", 1)
-	if _, err := b.store.Create(logstore.ID{Topic: "stray", Partition: 3}, idOf("stray"), logstore.DefaultConfig()); err != nil {
+	for name, id := range map[string]metadata.UUID{"stray": idOf("stray"), "foreign": {}, "__cluster_metadata": metadata.MetadataTopicID} {
+		if _, err := b.store.Create(logstore.ID{Topic: name}, id, logstore.DefaultConfig()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.manager.SetAsideStrays()
+	for name, want := range map[string]bool{"kept": true, "stray": false, "foreign": true, "__cluster_metadata": true} {
+		if got := b.store.Log(logstore.ID{Topic: name}) != nil; got != want {
+			t.Errorf("%s is there: %v, want %v", name, got, want)
+		}
+	}
+}
+
+// A topic that was deleted and created again while this broker was down finds the log of the one before.
+func TestLogOfAnotherTopicIsSetAside(t *testing.T) {
+	b := newBench(t, vfs.NewMem())
+	if _, err := b.store.Create(logstore.ID{Topic: "t"}, metadata.UUID{77}, logstore.DefaultConfig()); err != nil {
 		t.Fatal(err)
 	}
-	b.manager.RemoveStrays()
-	if b.store.Log(logstore.ID{Topic: "stray", Partition: 3}) != nil || b.store.Log(logstore.ID{Topic: "kept"}) == nil {
-		t.Error("the stray was kept, or the other was not")
+	b.create("t", 1)
+	if a := produce(t, b.partition("t", 0), AckAll); a.BaseOffset != 0 {
+		t.Errorf("%+v", a)
 	}
 }
 

@@ -26,6 +26,7 @@ func (n *Node) register(ctx context.Context) error {
 	if err := n.lifecycle.Start(ctx); err != nil {
 		return fmt.Errorf("the controller does not let this broker in: %w", err)
 	}
+	n.replicas.SetAsideStrays()
 	n.onStop("registration", func(context.Context) error { n.lifecycle.Stop(); return nil })
 	return nil
 }
