@@ -49,7 +49,8 @@ type Conn struct {
 	changed   sync.Cond // what the reader waits for: order, out, mutedTill, ending
 	order     order
 	out       outQueue // ready to be sent
-	spare     outQueue // the other half of the double buffer
+	spare     outQueue // the other half of the double buffer: what is being sent
+	inSending int      // bytes of responses in memory that are being sent
 	charged   int64    // of the budget, by unanswered requests
 	serving   bool     // the reader will look at out before it waits for anything
 	sending   bool     // somebody is sending
@@ -168,6 +169,7 @@ func (c *Conn) send() {
 	c.mu.Lock()
 	for len(c.out.results) > 0 {
 		c.out, c.spare = c.spare, c.out
+		c.inSending = c.spare.sizeBytes
 		broken := c.broken
 		c.mu.Unlock()
 		if !broken {
@@ -175,7 +177,7 @@ func (c *Conn) send() {
 		}
 		c.spare.clear()
 		c.mu.Lock()
-		c.broken = broken
+		c.broken, c.inSending = broken, 0
 	}
 	c.sending = false
 	if len(c.out.results) == 0 && cap(c.out.results) > c.server.o.MaxInFlight {

@@ -83,7 +83,7 @@ func (c *Conn) mayTakeMore() bool {
 	if c.order.len() >= c.server.o.MaxInFlight || len(c.out.results) >= c.server.o.MaxInFlight {
 		return false
 	}
-	if c.out.sizeBytes >= maxUnsentBytes {
+	if c.out.sizeBytes+c.inSending >= maxUnsentBytes {
 		return false
 	}
 	return c.mutedTill.IsZero() || c.server.isDraining() || !c.server.o.Clock.Now().Before(c.mutedTill)

@@ -18,9 +18,11 @@ func TestIdleLimitIsExact(t *testing.T) {
 		c.Advance(d)
 		s.reapOnce(c.Now())
 	}
+	s.restAll(t)
 	step(59 * time.Second)
 	p.send(2, heartbeat("a"))
 	p.expect(2)
+	s.restAll(t)
 	step(59 * time.Second)
 	if s.open() != 1 {
 		t.Fatal("closed before its time")
@@ -35,8 +37,24 @@ func TestIdleLimitCanBeOff(t *testing.T) {
 	p := s.dial()
 	p.send(1, heartbeat("a"))
 	p.expect(1)
+	s.restAll(t) // the peer may have its answer before its sender is done
 	c.Advance(time.Hour)
 	s.reapOnce(c.Now())
 	p.send(2, heartbeat("a"))
 	p.expect(2)
+}
+
+// restAll waits until nothing is being received, handled or sent.
+func (s *testServer) restAll(t *testing.T) {
+	t.Helper()
+	eventually(t, "connections at rest", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, c := range s.connList() {
+			if !c.atRest() || c.sendingSince.Load() != 0 {
+				return false
+			}
+		}
+		return true
+	})
 }
