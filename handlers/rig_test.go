@@ -48,7 +48,6 @@ const rigNode = int32(1)
 type rigOption func(*rig)
 
 func withFS(fs vfs.FS, dir string) rigOption { return func(r *rig) { r.fs, r.dir = fs, dir } }
-func withClock(c clock.Clock) rigOption      { return func(r *rig) { r.clock = c } }
 func withStatic(kv ...string) rigOption {
 	return func(r *rig) {
 		r.static.Static = map[string]string{}

@@ -86,20 +86,6 @@ func (m *Manager) PartitionByID(id metadata.UUID, index int32) (*Partition, erro
 	return nil, &Error{Topic: known.Name, Partition: index, Err: absent(known, index)}
 }
 
-// TopicName is the name of the topic with id, "" when there is none.
-func (m *Manager) TopicName(id metadata.UUID) string {
-	m.mu.RLock()
-	t := m.byID[id]
-	m.mu.RUnlock()
-	if t != nil {
-		return t.name
-	}
-	if known := m.image.Load().TopicByID(id); known != nil {
-		return known.Name
-	}
-	return ""
-}
-
 func (t *topic) partition(index int32) *Partition {
 	if t == nil || index < 0 || int(index) >= len(t.partitions) {
 		return nil

@@ -53,12 +53,6 @@ func (p *Partition) Log() *logstore.Log { return p.state.Load().log }
 // Config is the topic's effective configuration as this broker uses it.
 func (p *Partition) Config() *TopicConfig { return p.state.Load().config }
 
-// Leader returns the leader's node id (-1: none) and epoch.
-func (p *Partition) Leader() (nodeID, epoch int32) {
-	s := p.state.Load()
-	return s.leader, s.leaderEpoch
-}
-
 // IsLeader says whether this broker leads.
 func (p *Partition) IsLeader() bool { return p.state.Load().leader == p.nodeID }
 

@@ -173,9 +173,6 @@ func TestLookup(t *testing.T) {
 			t.Errorf("%s-%d by id: %v, want %v", c.name, c.index, err, c.byID)
 		}
 	}
-	if name := b.manager.TopicName(idOf("far")); name != "far" {
-		t.Errorf("name %q", name)
-	}
 }
 
 // A topic that is deleted and created again between two images is another topic.
