@@ -95,11 +95,12 @@ func (l *Log) closing() (flushWork, error) {
 		return flushWork{}, err
 	}
 	work := l.flushWork()
-	if !l.idle(work) {
-		// The active segment's indexes too: the next start trusts them.
-		work.closedSegments = append(work.closedSegments, work.active)
+	if l.idle(work) {
+		return work, nil
 	}
-	return work, nil
+	// The active segment's indexes too: the next start trusts them. They may have been missing, and never needed.
+	work.closedSegments = append(work.closedSegments, work.active)
+	return work, work.active.ensureIndexes()
 }
 
 // finish writes what memory alone holds: index tails and producer state.
