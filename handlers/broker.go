@@ -9,6 +9,7 @@ import (
 	"grete/cluster/metadata"
 	"grete/cluster/replica"
 	"grete/coordinator/group"
+	"grete/coordinator/txn"
 	"grete/internal/clock"
 	"grete/internal/config"
 	"grete/logstore"
@@ -36,14 +37,18 @@ type Broker struct {
 	Loggers  Loggers
 	LogDirs  func() []logstore.DirInfo
 
-	// Groups is the group coordinator; CoordinatorTopics makes __consumer_offsets when a client first needs it.
+	// Groups and Txns are the coordinators; CoordinatorTopics makes their topics when a client first needs them.
 	Groups            *group.Service
+	Txns              *txn.Service
+	Markers           *Markers
 	CoordinatorTopics *CoordinatorTopics
 
 	Replicas      *replica.Manager
 	FetchSessions *FetchSessions
 	ProducerIDs   *ProducerIDs
 	Limits        Limits
+	// VerifyTransactions is transaction.partition.verification.enable.
+	VerifyTransactions bool
 }
 
 // Limits are the broker's settings that handlers apply themselves.

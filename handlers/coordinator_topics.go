@@ -11,7 +11,10 @@ import (
 	"grete/protocol"
 )
 
-const offsetsTopic = "__consumer_offsets"
+const (
+	offsetsTopic      = "__consumer_offsets"
+	transactionsTopic = "__transaction_state"
+)
 
 // CoordinatorTopic is how an internal topic is made when a client first looks for a coordinator.
 type CoordinatorTopic struct {

@@ -51,20 +51,16 @@ func singleMessage(c kmsg.FindCoordinatorResponseCoordinator) *string {
 	return &message
 }
 
-// findCoordinator names the leader of the partition that key lives on. Transactions and share groups have no
-// coordinator here yet: the former get what Kafka answers while it has none, the latter what it answers without them.
+// findCoordinator names the leader of the partition that key lives on. Share groups have no coordinator here yet: they
+// get what Kafka answers without them.
 func (b *Broker) findCoordinator(r *protocol.Request, kind int8, key string) kmsg.FindCoordinatorResponseCoordinator {
 	c := kmsg.NewFindCoordinatorResponseCoordinator()
 	c.Key, c.NodeID, c.Port, c.ErrorMessage = key, -1, -1, new(string)
 	switch kind {
 	case groupCoordinator:
-		if at := b.groupCoordinatorOf(key, r.Conn.Listener); at != nil {
-			c.NodeID, c.Host, c.Port = at.id, at.host, at.port
-			return c
-		}
-		c.ErrorCode = kerr.CoordinatorNotAvailable.Code
+		b.fillCoordinator(&c, offsetsTopic, b.Groups.PartitionFor(key), r.Conn.Listener)
 	case transactionCoordinator:
-		c.ErrorCode = kerr.CoordinatorNotAvailable.Code
+		b.fillCoordinator(&c, transactionsTopic, b.Txns.PartitionFor(key), r.Conn.Listener)
 	case shareCoordinator:
 		c.ErrorCode = kerr.InvalidRequest.Code
 	default:
@@ -74,16 +70,19 @@ func (b *Broker) findCoordinator(r *protocol.Request, kind int8, key string) kms
 	return c
 }
 
-// groupCoordinatorOf is nil while there is none; a missing topic is made meanwhile.
-func (b *Broker) groupCoordinatorOf(groupID, listener string) *node {
-	t := b.Image().Topic(offsetsTopic)
+// fillCoordinator names the leader of an internal topic's partition, or COORDINATOR_NOT_AVAILABLE while there is none; a
+// missing topic is made meanwhile.
+func (b *Broker) fillCoordinator(c *kmsg.FindCoordinatorResponseCoordinator, topic string, partition int32, listener string) {
+	c.ErrorCode = kerr.CoordinatorNotAvailable.Code
+	t := b.Image().Topic(topic)
 	if t == nil {
-		b.CoordinatorTopics.create(offsetsTopic)
-		return nil
+		b.CoordinatorTopics.create(topic)
+		return
 	}
-	p := b.Groups.PartitionFor(groupID)
-	if int(p) >= len(t.Partitions) {
-		return nil
+	if int(partition) >= len(t.Partitions) {
+		return
 	}
-	return b.endpoint(t.Partitions[p].Leader, listener)
+	if at := b.endpoint(t.Partitions[partition].Leader, listener); at != nil {
+		c.ErrorCode, c.NodeID, c.Host, c.Port = 0, at.id, at.host, at.port
+	}
 }

@@ -76,6 +76,7 @@ func newGroupRig(t *testing.T) *rig {
 	r.broker.Groups = group.NewService(group.Options{
 		Config: cfg, Clock: r.clock, Log: zerolog.Nop(), Partitions: func() int32 { return 5 }, NewUUID: uuid.NewString,
 	})
+	r.broker.Markers.Groups = r.broker.Groups
 	r.broker.CoordinatorTopics = NewCoordinatorTopics(topicMaker{r}, zerolog.Nop(), CoordinatorTopic{Name: offsetsTopic, Partitions: 5, ReplicationFactor: 1})
 	r.createTopic("t", 2)
 	t.Cleanup(r.broker.Groups.Close)
@@ -93,6 +94,10 @@ func (m topicMaker) Do(_ context.Context, _ protocol.Principal, req kmsg.Request
 		p, err := m.r.broker.Replicas.Partition(create.Topic, i)
 		if err != nil {
 			return nil, err
+		}
+		if create.Topic == transactionsTopic {
+			m.r.broker.Txns.BecomeLeader(i, 0, p.CoordinatorLog())
+			continue
 		}
 		m.r.broker.Groups.BecomeLeader(i, 0, p.CoordinatorLog())
 	}

@@ -6,33 +6,48 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"grete/coordinator"
+	"grete/coordinator/txn"
 	"grete/protocol"
 )
 
-// InitProducerID serves versions 0–5. A transactional id needs its coordinator, which this broker is not: clients look
-// for it with FindCoordinator and try again.
-func InitProducerID(b *Broker, ctx context.Context, r *protocol.Request) {
+// InitProducerID serves versions 0–5: an id of the broker's block, or the next epoch of a transactional id's producer.
+func InitProducerID(b *Broker, _ context.Context, r *protocol.Request) {
 	req := r.Body.(*kmsg.InitProducerIDRequest)
-	switch {
-	case (req.ProducerID == -1) != (req.ProducerEpoch == -1):
-		respondProducerID(r, -1, -1, kerr.InvalidRequest.Code)
-	case req.TransactionalID != nil && *req.TransactionalID == "":
-		respondProducerID(r, -1, -1, kerr.InvalidRequest.Code)
-	case req.TransactionalID != nil:
-		respondProducerID(r, -1, -1, kerr.NotCoordinator.Code)
-	default:
+	if (req.ProducerID == -1) != (req.ProducerEpoch == -1) {
+		respondProducerID(r, txn.NoProducer, kerr.InvalidRequest.Code)
+		return
+	}
+	if req.TransactionalID == nil {
 		b.ProducerIDs.Next(func(id int64, err error) {
 			if err != nil {
-				respondProducerID(r, -1, -1, kerr.CoordinatorLoadInProgress.Code)
+				respondProducerID(r, txn.NoProducer, kerr.CoordinatorLoadInProgress.Code)
 				return
 			}
-			respondProducerID(r, id, 0, 0)
+			respondProducerID(r, txn.ProducerEpoch{ID: id}, 0)
 		})
+		return
 	}
+	init := txn.InitRequest{ID: *req.TransactionalID, TimeoutMs: req.TransactionTimeoutMillis}
+	if req.ProducerID != -1 {
+		init.Expected = &txn.ProducerEpoch{ID: req.ProducerID, Epoch: req.ProducerEpoch}
+	}
+	b.Txns.InitProducer(init, func(p txn.ProducerEpoch, err error) {
+		respondProducerID(r, p, fencedCode(err, r.Version, 4))
+	})
 }
 
-func respondProducerID(r *protocol.Request, id int64, epoch, code int16) {
+func respondProducerID(r *protocol.Request, p txn.ProducerEpoch, code int16) {
 	resp := kmsg.NewPtrInitProducerIDResponse()
-	resp.Version, resp.ProducerID, resp.ProducerEpoch, resp.ErrorCode = r.Version, id, epoch, code
+	resp.Version, resp.ProducerID, resp.ProducerEpoch, resp.ErrorCode = r.Version, p.ID, p.Epoch, code
 	r.Respond(resp)
+}
+
+// fencedCode is the code of a coordinator's answer; clients before version since do not know PRODUCER_FENCED.
+func fencedCode(err error, version, since int16) int16 {
+	code := coordinator.Code(err)
+	if code == kerr.ProducerFenced.Code && version < since {
+		return kerr.InvalidProducerEpoch.Code
+	}
+	return code
 }

@@ -26,7 +26,7 @@ func Produce(b *Broker, _ context.Context, r *protocol.Request) {
 	p.b, p.r, p.req = b, r, r.Body.(*kmsg.ProduceRequest)
 	p.acks = replica.Ack(p.req.Acks)
 	p.layOut()
-	if p.refuseWhole() {
+	if p.refuseWhole() || p.verifyTransactions() {
 		p.finish()
 		return
 	}
@@ -80,8 +80,10 @@ type produceEntry struct {
 	partition   *replica.Partition
 	appended    replica.Appended
 	ok          bool
-
+	// transactional batches are verified first: guard goes with the append, unverified keeps it from being done.
 	transactional bool
+	guard         uint64
+	unverified    error
 }
 
 func (p *produce) answer(e *produceEntry) *kmsg.ProduceResponseTopicPartition {
@@ -177,12 +179,6 @@ func (p *produce) failAll(code int16, message *string) {
 	p.errored = p.errored || len(p.entries) > 0
 }
 
-// errUnverifiable is for transactional batches while no transaction coordinator can say whether their partition is in the
-// transaction (KIP-890): clients try again.
-var errUnverifiable = fmt.Errorf("%w: %s", kerr.NotEnoughReplicas, unverifiable)
-
-const unverifiable = "Unable to verify the partition has been added to the transaction. Underlying error: COORDINATOR_NOT_AVAILABLE"
-
 func (p *produce) appendAll() {
 	for i := range p.entries {
 		e := &p.entries[i]
@@ -196,25 +192,32 @@ func (p *produce) appendAll() {
 	}
 }
 
-func (p *produce) append(e *produceEntry) (err error) {
-	index := p.answer(e).Partition
-	if p.r.Version >= 13 {
+// find looks the partition up, once.
+func (p *produce) find(e *produceEntry) (err error) {
+	switch index := p.answer(e).Partition; {
+	case e.partition != nil:
+	case p.r.Version >= 13:
 		e.partition, err = p.b.Replicas.PartitionByID(e.topicID, index)
-	} else {
+	default:
 		e.partition, err = p.b.Replicas.Partition(e.topic, index)
 	}
+	return err
+}
+
+func (p *produce) append(e *produceEntry) error {
+	err := p.find(e)
 	switch {
 	case err != nil:
 		return err
 	case p.acks < -1 || p.acks > 1:
 		return kerr.InvalidRequiredAcks
-	case e.transactional:
-		return errUnverifiable
+	case e.unverified != nil:
+		return e.unverified
 	case isInternal(e.partition.Topic) && (p.r.ClientID == nil || *p.r.ClientID != adminClientID):
 		return kerr.InvalidTopicException
 	}
 	e.appended, err = e.partition.Produce(replica.ProduceRequest{
-		Records: e.records, ProduceVersion: p.r.Version, Acks: p.acks,
+		Records: e.records, ProduceVersion: p.r.Version, Acks: p.acks, Guard: e.guard,
 	})
 	return err
 }
@@ -224,8 +227,8 @@ func (p *produce) refuse(e *produceEntry, err error) {
 	p.errored = true
 	a := p.answer(e)
 	a.ErrorCode = codeOf(err)
-	if err == errUnverifiable {
-		a.ErrorMessage = new(unverifiable)
+	if explained := (*explainedError)(nil); errors.As(err, &explained) {
+		a.ErrorMessage = &explained.text
 	}
 	if invalid := (*batch.Error)(nil); errors.As(err, &invalid) && len(invalid.Records) > 0 {
 		a.ErrorMessage = &invalid.Message
@@ -255,7 +258,7 @@ func tellsLogStart(e *produceEntry, a *kmsg.ProduceResponseTopicPartition) bool 
 	case kerr.InvalidRecord.Code:
 		return oneBatch(e.records)
 	}
-	return e.partition != nil && !e.transactional
+	return e.partition != nil && e.unverified == nil
 }
 
 // firstBatch returns the first batch if it is whole and of magic 2, or what is wrong with its frame, in Kafka's words

@@ -40,7 +40,7 @@ func TestInitProducerID(t *testing.T) {
 		{"epoch without id", nil, -1, 5, 42, 3},
 	} {
 		req := kmsg.NewPtrInitProducerIDRequest()
-		req.TransactionalID, req.ProducerID, req.ProducerEpoch = c.txn, c.pid, c.epoch
+		req.TransactionalID, req.ProducerID, req.ProducerEpoch, req.TransactionTimeoutMillis = c.txn, c.pid, c.epoch, 60000
 		resp := call[*kmsg.InitProducerIDResponse](w, c.version, req)
 		if resp.ErrorCode != c.code || resp.ProducerID != -1 || resp.ProducerEpoch != -1 {
 			t.Errorf("%s: %+v", c.name, resp)

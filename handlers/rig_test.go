@@ -17,6 +17,7 @@ import (
 
 	"grete/cluster/metadata"
 	"grete/cluster/replica"
+	"grete/coordinator/txn"
 	"grete/internal/clock"
 	"grete/internal/config"
 	"grete/internal/vfs"
@@ -98,10 +99,23 @@ func (r *rig) open() {
 	}
 	r.broker.ProducerIDs = NewProducerIDs(r, rigNode, func() int64 { return 1 })
 	r.broker.Static, r.broker.LogDirs = r.static, store.Dirs
+	r.coordinateTransactions()
 	for _, change := range r.changes {
 		change(r.broker)
 	}
 	r.listen()
+}
+
+// coordinateTransactions makes the transaction coordinator; it leads what createTopic makes of __transaction_state.
+func (r *rig) coordinateTransactions() {
+	r.broker.VerifyTransactions = true
+	r.broker.Markers = &Markers{Image: r.image.Load, Replicas: r.broker.Replicas}
+	r.broker.Txns = txn.NewService(txn.Options{
+		Config: txn.DefaultConfig(), Clock: r.clock, Log: zerolog.Nop(), Markers: r.broker.Markers,
+		Partitions:         func() int32 { return 3 },
+		TransactionVersion: func() int16 { return 2 },
+		NextProducerID:     func(got func(int64, error)) { r.broker.ProducerIDs.Next(got) },
+	})
 }
 
 func (r *rig) listen() {
@@ -118,6 +132,7 @@ func (r *rig) listen() {
 		defer cancel()
 		_ = r.server.Shutdown(ctx)
 		serving.Wait()
+		r.broker.Txns.Close()
 		r.broker.ProducerIDs.Close()
 		if err := r.store.Close(); err != nil {
 			r.t.Error(err)

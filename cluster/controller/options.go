@@ -48,10 +48,16 @@ const (
 // DefaultFeatures are the features that this software serves. Those that belong to work still to come are left out, so
 // that no client relies on them.
 func DefaultFeatures() []Feature {
-	return []Feature{{Name: metadataVersionFeature, Min: minMetadataVersion, Max: maxMetadataVersion, Default: maxMetadataVersion}}
+	return []Feature{
+		{Name: metadataVersionFeature, Min: minMetadataVersion, Max: maxMetadataVersion, Default: maxMetadataVersion},
+		{Name: transactionVersionFeature, Min: 0, Max: 2, Default: 2}, // KIP-890 part 2
+	}
 }
 
-const metadataVersionFeature = "metadata.version"
+const (
+	metadataVersionFeature    = "metadata.version"
+	transactionVersionFeature = "transaction.version"
+)
 
 // Options describe a node.
 type Options struct {

@@ -48,6 +48,8 @@ var embedded = []Assignment{
 // in the configuration that Kafka is shipped with.
 var embeddedAlone = []Assignment{
 	{Name: "offsets.topic.replication.factor", Value: "1"},
+	{Name: "transaction.state.log.replication.factor", Value: "1"},
+	{Name: "transaction.state.log.min.isr", Value: "1"},
 }
 
 // static is the static layer while it is being built, with the origin of each value.

@@ -12,7 +12,7 @@ import (
 // used are the broker properties, beside the defaults of topics and groups, that change something here. Whoever starts
 // to read a property adds it, and its warning at start is gone.
 var used = []string{
-	"admin.listen", "advertised.listeners", "auto.create.topics.enable", "broker.heartbeat.interval.ms", "broker.id", "broker.rack",
+	"add.partitions.to.txn.retry.backoff.max.ms", "admin.listen", "advertised.listeners", "auto.create.topics.enable", "broker.heartbeat.interval.ms", "broker.id", "broker.rack",
 	"broker.session.timeout.ms", "connections.max.idle.ms", "controller.listener.names", "controller.quorum.voters",
 	"default.replication.factor", "delete.topic.enable", "fetch.max.bytes", "group.initial.rebalance.delay.ms",
 	"group.max.session.timeout.ms", "group.max.size", "group.min.session.timeout.ms", "inter.broker.listener.name",
@@ -22,8 +22,13 @@ var used = []string{
 	"num.recovery.threads.per.data.dir", "offset.metadata.max.bytes", "offsets.commit.timeout.ms", "offsets.load.buffer.size",
 	"offsets.retention.check.interval.ms", "offsets.retention.minutes", "offsets.topic.compression.codec",
 	"offsets.topic.num.partitions", "offsets.topic.replication.factor", "offsets.topic.segment.bytes", "process.roles",
-	"producer.id.expiration.check.interval.ms", "producer.id.expiration.ms", "queued.max.request.bytes",
+	"producer.id.expiration.check.interval.ms", "producer.id.expiration.ms", "queued.max.request.bytes", "request.timeout.ms",
 	"security.inter.broker.protocol", "socket.receive.buffer.bytes", "socket.request.max.bytes", "socket.send.buffer.bytes",
+	"transaction.abort.timed.out.transaction.cleanup.interval.ms", "transaction.max.timeout.ms",
+	"transaction.partition.verification.enable", "transaction.remove.expired.transaction.cleanup.interval.ms",
+	"transaction.state.log.load.buffer.size", "transaction.state.log.min.isr", "transaction.state.log.num.partitions",
+	"transaction.state.log.replication.factor", "transaction.state.log.segment.bytes", "transaction.two.phase.commit.enable",
+	"transactional.id.expiration.ms",
 }
 
 // unused lists what somebody set in vain.

@@ -18,7 +18,7 @@ const offsetsTopic = "__consumer_offsets"
 func (n *Node) startCoordinators(context.Context) error {
 	n.groups = group.NewService(group.Options{
 		Config: groupConfig(n.o.Config.Layers), Clock: n.o.Clock, Log: n.o.Log,
-		Partitions: func() int32 { return n.offsetsPartitions() }, NewUUID: n.newUUID,
+		Partitions: func() int32 { return n.partitionsOf(offsetsTopic, "offsets.topic.num.partitions") }, NewUUID: n.newUUID,
 	})
 	n.onStop("group coordinator", func(context.Context) error { n.groups.Close(); return nil })
 	return nil
@@ -47,24 +47,32 @@ func (n *Node) newUUID() string {
 	return id.String()
 }
 
-// offsetsPartitions is how many __consumer_offsets has or will have.
-func (n *Node) offsetsPartitions() int32 {
-	if t := n.controller.Image().Topic(offsetsTopic); t != nil {
+// partitionsOf is how many partitions an internal topic has, or will have as property says.
+func (n *Node) partitionsOf(topic, property string) int32 {
+	if t := n.image().Topic(topic); t != nil {
 		return int32(len(t.Partitions))
 	}
-	return int32(n.o.Config.Int("offsets.topic.num.partitions"))
+	return int32(n.o.Config.Int(property))
 }
+
+func (n *Node) image() *metadata.Image { return n.controller.Image() }
 
 // lead and resign pass leadership of an internal topic's partition on to its coordinator.
 func (n *Node) lead(p *replica.Partition, epoch int32) {
-	if p.Topic == offsetsTopic {
+	switch p.Topic {
+	case offsetsTopic:
 		n.groups.BecomeLeader(p.Index, epoch, p.CoordinatorLog())
+	case transactionsTopic:
+		n.txns.BecomeLeader(p.Index, epoch, p.CoordinatorLog())
 	}
 }
 
 func (n *Node) resign(p *replica.Partition, epoch int32) {
-	if p.Topic == offsetsTopic {
+	switch p.Topic {
+	case offsetsTopic:
 		n.groups.Resign(p.Index, epoch)
+	case transactionsTopic:
+		n.txns.Resign(p.Index, epoch)
 	}
 }
 
@@ -84,7 +92,7 @@ func (n *Node) applyImage(old, im *metadata.Image, delta metadata.Delta) {
 
 // coordinatorTopics says how the internal topics are made (Kafka's GroupCoordinatorConfig).
 func coordinatorTopics(l config.Layers) []handlers.CoordinatorTopic {
-	return []handlers.CoordinatorTopic{{
+	return []handlers.CoordinatorTopic{transactionsTopicOf(l), {
 		Name:              offsetsTopic,
 		Partitions:        int32(l.Int("offsets.topic.num.partitions")),
 		ReplicationFactor: int16(l.Int("offsets.topic.replication.factor")),

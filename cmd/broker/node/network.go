@@ -52,6 +52,7 @@ func (n *Node) stopServing(ctx context.Context) error {
 	n.serving.Go(func() { done <- n.server.Shutdown(ctx) })
 	n.replicas.Drain()
 	n.groups.Close()
+	n.txns.Close()
 	err := <-done
 	n.serving.Wait()
 	return err
@@ -88,8 +89,9 @@ func (n *Node) newBroker() (*handlers.Broker, error) {
 	return &handlers.Broker{
 		NodeID: cfg.NodeID, ClusterID: n.clusterID, Image: n.controller.Image, Controller: n.controller,
 		Clock: n.o.Clock, Log: n.o.Log, Static: cfg.Layers, Features: features(), Loggers: n.o.Loggers, LogDirs: n.store.Dirs,
-		Groups: n.groups, CoordinatorTopics: n.topics, Replicas: n.replicas, ProducerIDs: n.producers,
+		Groups: n.groups, Txns: n.txns, Markers: n.markers, CoordinatorTopics: n.topics, Replicas: n.replicas, ProducerIDs: n.producers,
 		FetchSessions: n.fetchSessions, Limits: limits(cfg.Layers),
+		VerifyTransactions: cfg.Bool("transaction.partition.verification.enable"),
 	}, nil
 }
 

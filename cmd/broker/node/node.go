@@ -10,6 +10,7 @@ import (
 	"grete/cluster/controller"
 	"grete/cluster/replica"
 	"grete/coordinator/group"
+	"grete/coordinator/txn"
 	"grete/handlers"
 	"grete/internal/metrics"
 	"grete/logstore"
@@ -27,6 +28,8 @@ type Node struct {
 	store         *logstore.Store
 	replicas      *replica.Manager
 	groups        *group.Service
+	txns          *txn.Service
+	markers       *handlers.Markers
 	controller    *controller.Node
 	lifecycle     *controller.Lifecycle
 	topics        *handlers.CoordinatorTopics
@@ -50,7 +53,7 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 	o.fill()
 	n := &Node{o: o, metrics: metrics.New(o.Clock), failed: make(chan error, 1)}
 	for _, step := range []func(context.Context) error{
-		n.openSockets, n.openStore, n.startReplicas, n.startCoordinators, n.startController, n.register, n.serve, n.startAdmin,
+		n.openSockets, n.openStore, n.startReplicas, n.startCoordinators, n.startTransactions, n.startController, n.register, n.serve, n.startAdmin,
 	} {
 		if err := step(ctx); err != nil {
 			stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
