@@ -27,17 +27,16 @@ func AlterConfigs(b *Broker, ctx context.Context, r *protocol.Request) {
 	}
 	a.precheck()
 	rest := *req
-	rest.Resources = remaining(&a, req.Resources)
-	resp := req.ResponseKind().(*kmsg.AlterConfigsResponse)
-	if len(rest.Resources) > 0 {
+	if rest.Resources = remaining(&a, req.Resources); len(rest.Resources) > 0 {
 		answer, err := b.change(ctx, r, &rest)
-		decided, _ := answer.(*kmsg.AlterConfigsResponse)
-		a.decide(err, func(yield func(kmsg.ConfigResourceType, string, apiError)) {
+		if decided, ok := answer.(*kmsg.AlterConfigsResponse); ok && err == nil {
 			for _, d := range decided.Resources {
-				yield(d.ResourceType, d.ResourceName, apiError{d.ErrorCode, messageOf(d.ErrorMessage)})
+				a.decide(d.ResourceType, d.ResourceName, d.ErrorCode, d.ErrorMessage)
 			}
-		})
+		}
+		a.decideRest(err)
 	}
+	resp := req.ResponseKind().(*kmsg.AlterConfigsResponse)
 	for _, res := range a.resources {
 		out := kmsg.NewAlterConfigsResponseResource()
 		out.ResourceType, out.ResourceName, out.ErrorCode, out.ErrorMessage = res.kind, res.name, res.result.Code, res.message()
@@ -46,7 +45,8 @@ func AlterConfigs(b *Broker, ctx context.Context, r *protocol.Request) {
 	r.Respond(resp)
 }
 
-// IncrementalAlterConfigs changes single entries (KIP-339), those of this broker's loggers too.
+// IncrementalAlterConfigs changes single entries (KIP-339), those of this broker's loggers too. kmsg's types of the two
+// requests have nothing in common but their looks.
 func IncrementalAlterConfigs(b *Broker, ctx context.Context, r *protocol.Request) {
 	req := r.Body.(*kmsg.IncrementalAlterConfigsRequest)
 	a := alteration{b: b, validateOnly: req.ValidateOnly, incremental: true}
@@ -59,17 +59,16 @@ func IncrementalAlterConfigs(b *Broker, ctx context.Context, r *protocol.Request
 	}
 	a.precheck()
 	rest := *req
-	rest.Resources = remaining(&a, req.Resources)
-	resp := req.ResponseKind().(*kmsg.IncrementalAlterConfigsResponse)
-	if len(rest.Resources) > 0 {
+	if rest.Resources = remaining(&a, req.Resources); len(rest.Resources) > 0 {
 		answer, err := b.change(ctx, r, &rest)
-		decided, _ := answer.(*kmsg.IncrementalAlterConfigsResponse)
-		a.decide(err, func(yield func(kmsg.ConfigResourceType, string, apiError)) {
+		if decided, ok := answer.(*kmsg.IncrementalAlterConfigsResponse); ok && err == nil {
 			for _, d := range decided.Resources {
-				yield(d.ResourceType, d.ResourceName, apiError{d.ErrorCode, messageOf(d.ErrorMessage)})
+				a.decide(d.ResourceType, d.ResourceName, d.ErrorCode, d.ErrorMessage)
 			}
-		})
+		}
+		a.decideRest(err)
 	}
+	resp := req.ResponseKind().(*kmsg.IncrementalAlterConfigsResponse)
 	for _, res := range a.resources {
 		out := kmsg.NewIncrementalAlterConfigsResponseResource()
 		out.ResourceType, out.ResourceName, out.ErrorCode, out.ErrorMessage = res.kind, res.name, res.result.Code, res.message()
@@ -124,17 +123,17 @@ func remaining[T any](a *alteration, all []T) []T {
 	return out
 }
 
-// decide takes over what the controller said, or that it said nothing.
-func (a *alteration) decide(err error, decided func(func(kmsg.ConfigResourceType, string, apiError))) {
-	if err == nil {
-		decided(func(kind kmsg.ConfigResourceType, name string, result apiError) {
-			for i := range a.resources {
-				if res := &a.resources[i]; res.result == nil && res.kind == kind && res.name == name {
-					res.result = &result
-				}
-			}
-		})
+// decide takes over what the controller said of a resource.
+func (a *alteration) decide(kind kmsg.ConfigResourceType, name string, code int16, message *string) {
+	for i := range a.resources {
+		if res := &a.resources[i]; res.result == nil && res.kind == kind && res.name == name {
+			res.result = &apiError{code, messageOf(message)}
+		}
 	}
+}
+
+// decideRest gives a result to the resources of which the controller said nothing.
+func (a *alteration) decideRest(err error) {
 	for i := range a.resources {
 		if res := &a.resources[i]; res.result == nil {
 			res.result = &apiError{Code: kerr.UnknownServerError.Code}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 
 	"grete/cluster/controller"
 	"grete/cluster/replica"
@@ -38,8 +39,10 @@ type Node struct {
 	server        *protocol.Server
 	serving       sync.WaitGroup
 
-	stops  []stop // what was started
-	failed chan error
+	stops       []stop // what was started
+	failed      chan error
+	offlineTo   atomic.Pointer[replica.Manager] // replicas, once they are to hear of failed directories
+	offlineDirs atomic.Int32
 }
 
 // stop undoes one step of Start.

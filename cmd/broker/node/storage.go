@@ -40,12 +40,15 @@ func (n *Node) openStore(ctx context.Context) error {
 
 func millis(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
 
-// dirOffline: partitions of a failed directory answer with an error; without the metadata log the controller stops, and
-// with it the broker.
+// dirOffline runs on whoever met the error, possibly before there are replicas. Partitions of the directory answer with an
+// error from now on; without the one that has the metadata log the controller stops, and with it the broker, as it does
+// without any.
 func (n *Node) dirOffline(dir string, reason error) {
-	n.o.Log.Error().Err(reason).Str("dir", dir).Msg("log directory is offline")
-	if n.replicas != nil {
-		n.replicas.DirOffline(dir, reason)
+	if replicas := n.offlineTo.Load(); replicas != nil {
+		replicas.DirOffline(dir, reason)
+	}
+	if int(n.offlineDirs.Add(1)) == len(n.o.Config.LogDirs) {
+		n.fail(errNoDirectory)
 	}
 }
 
@@ -55,5 +58,6 @@ func (n *Node) startReplicas(context.Context) error {
 		TopicConfig: replica.NewConfigs(n.o.Config.Layers, n.o.Config.NodeID).Of,
 		OnLeader:    n.lead, OnResign: n.resign, Topics: n.metrics.Topics,
 	})
+	n.offlineTo.Store(n.replicas)
 	return nil
 }
