@@ -361,3 +361,40 @@ func TestMetaProperties(t *testing.T) {
 		t.Fatalf("Kafka's file: %+v, %v", golden, err)
 	}
 }
+
+// TestCleanStopMakesMissingIndexes: a log that nobody wrote to since its index vanished still closes cleanly.
+func TestCleanStopMakesMissingIndexes(t *testing.T) {
+	mem, _ := written(t, 0, testConfig())
+	for _, suffix := range []string{indexSuffix, timeIndexSuffix} {
+		must(t, mem.Remove(segmentFile(0, suffix)))
+	}
+	l := reopened(t, mem)
+	must(t, l.AssignEpoch(3))
+	must(t, l.store.Close())
+	for _, name := range []string{segmentFile(0, indexSuffix), segmentFile(0, timeIndexSuffix), testDir + "/" + cleanShutdownFile} {
+		if there, err := exists(mem, name); err != nil || !there {
+			t.Errorf("%s: %v, %v", name, there, err)
+		}
+	}
+	must(t, reopened(t, mem).store.Close())
+}
+
+// TestRecoveryForgetsDeletedProducers: batches below the log start say nothing of producers, though they are still in
+// the segment that recovery walks.
+func TestRecoveryForgetsDeletedProducers(t *testing.T) {
+	mem := vfs.NewMem()
+	s := openTest(t, testOptions(mem))
+	l := createTest(t, s, testConfig())
+	must2(t)(l.Append(producing{pid: 7, count: 1}.at(t, 0), 0))
+	must2(t)(l.Append(producing{pid: 8, count: 1}.at(t, 0), 0))
+	l.SetHighWatermark(2)
+	must(t, l.AdvanceStart(1))
+	must(t, s.Close())
+	must(t, mem.Remove(segmentFile(2, snapshotSuffix)))
+	makeUnclean(t, mem)
+	l = reopened(t, mem)
+	if p := l.producers.producers; p[7] != nil || p[8] == nil {
+		t.Errorf("producers %v", p)
+	}
+	must(t, l.store.Close())
+}
