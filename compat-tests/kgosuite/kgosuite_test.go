@@ -16,7 +16,6 @@ import (
 
 // notYet lists what the suite asks of a broker that this one does not offer, with the reason.
 var notYet = map[string]string{
-	"TestTxnEtl":             "transactions",
 	"TestConsumeRegex/share": "share groups",
 	"TestShareGroup.*":       "share groups",
 	"TestSCRAM.*":            "SASL",
