@@ -41,7 +41,10 @@ type rig struct {
 	offset  int64
 	nextIDs atomic.Int64
 	close   func()
-	changes []func(*Broker)
+
+	listening sync.Once
+	serving   sync.WaitGroup
+	changes   []func(*Broker)
 }
 
 const rigNode = int32(1)
@@ -103,7 +106,7 @@ func (r *rig) open() {
 	for _, change := range r.changes {
 		change(r.broker)
 	}
-	r.listen()
+	r.close = sync.OnceFunc(r.shut)
 }
 
 // coordinateTransactions makes the transaction coordinator; it leads what createTopic makes of __transaction_state.
@@ -118,6 +121,7 @@ func (r *rig) coordinateTransactions() {
 	})
 }
 
+// listen starts the server when the first connection is wanted: until then a test may still change the broker.
 func (r *rig) listen() {
 	r.server = protocol.NewServer(r.broker, protocol.Options{Clock: r.clock, Log: zerolog.Nop(), MaxIdle: -1})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -125,19 +129,21 @@ func (r *rig) listen() {
 		r.t.Fatal(err)
 	}
 	r.addr = l.Addr().String()
-	var serving sync.WaitGroup
-	serving.Go(func() { _ = r.server.Serve("PLAINTEXT", l) })
-	r.close = sync.OnceFunc(func() {
+	r.serving.Go(func() { _ = r.server.Serve("PLAINTEXT", l) })
+}
+
+func (r *rig) shut() {
+	if r.server != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		_ = r.server.Shutdown(ctx)
-		serving.Wait()
-		r.broker.Txns.Close()
-		r.broker.ProducerIDs.Close()
-		if err := r.store.Close(); err != nil {
-			r.t.Error(err)
-		}
-	})
+		r.serving.Wait()
+	}
+	r.broker.Txns.Close()
+	r.broker.ProducerIDs.Close()
+	if err := r.store.Close(); err != nil {
+		r.t.Error(err)
+	}
 }
 
 // Do stands in for the controller.
@@ -205,6 +211,7 @@ type wire struct {
 
 func (r *rig) dial() *wire {
 	r.t.Helper()
+	r.listening.Do(r.listen)
 	c, err := net.Dial("tcp", r.addr)
 	if err != nil {
 		r.t.Fatal(err)
