@@ -19,7 +19,7 @@ func All() []Scenario {
 	for _, family := range []func(*list){
 		apiVersionsScenarios, framingScenarios, produceScenarios, producerScenarios, fetchScenarios, sessionScenarios,
 		listOffsetsScenarios, metadataScenarios, topicScenarios, configScenarios, groupScenarios, groupErrorScenarios,
-		offsetScenarios, adminScenarios,
+		offsetScenarios, internalScenarios, adminScenarios,
 	} {
 		family(l)
 	}

@@ -60,6 +60,8 @@ func TestShow(t *testing.T) {
 	target := Target{Name: "running", Addr: os.Getenv("ORACLE_ADDR")}
 	if target.Addr == "" {
 		target = start(t, "kafka", kafka.StartApache)
+	} else if err := Warm(target); err != nil {
+		t.Fatal(err)
 	}
 	for _, sc := range matching(t, pattern) {
 		begin := time.Now()

@@ -127,7 +127,7 @@ func fetchWoken(s *Session, v int16) {
 	behind.Wait()
 
 	big := fetch(t, 0, 0)
-	big.MinBytes, big.MaxWaitMillis = 150, int32(wait.Milliseconds())
+	big.MinBytes, big.MaxWaitMillis = 160, int32(wait.Milliseconds())
 	parked = c.Send(v, big).Note("woken by the third").Timed(wait)
 	for range 3 {
 		pause(30 * time.Millisecond)

@@ -109,12 +109,17 @@ func (s *Session) alias(kind, id string) string {
 
 var loopbackPattern = regexp.MustCompile(`127\.0\.0\.1:\d+`)
 
+var timePattern = regexp.MustCompile(`-?\d{13,}`)
+
 var uuidPattern = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 
 // maskString hides what differs from run to run inside a string.
 func (s *Session) maskString(v string) string {
 	v = strings.ReplaceAll(v, s.prefix, "~")
 	v = strings.ReplaceAll(v, s.target.Addr, "<addr>")
+	if strings.Contains(v, "imestamp") {
+		v = timePattern.ReplaceAllString(v, "<ms>")
+	}
 	v = loopbackPattern.ReplaceAllString(v, "<other addr>")
 	if s.target.Dir != "" {
 		v = strings.ReplaceAll(v, s.target.Dir, "<dir>")
