@@ -225,3 +225,15 @@ func TestFreePortIsAdvertised(t *testing.T) {
 		t.Errorf("advertised %s:%d, listening on %s", b.Host, b.Port, n.Addr("PLAINTEXT"))
 	}
 }
+
+func TestSocketBuffersAreTheSystemsUnlessChosen(t *testing.T) {
+	for _, tt := range []struct {
+		property string
+		want     int
+	}{{"", -1}, {"socket.receive.buffer.bytes=102400", 102400}, {"socket.receive.buffer.bytes=-1", -1}} {
+		o := options(t, vfs.NewMem(), tt.property)
+		if got := bufferBytes(o.Config.Layers, "socket.receive.buffer.bytes"); got != tt.want {
+			t.Errorf("%q: %d, want %d", tt.property, got, tt.want)
+		}
+	}
+}
