@@ -28,7 +28,7 @@ func StartApache(ctx context.Context, opts Options) (*Broker, error) {
 	if err != nil {
 		return nil, err
 	}
-	ports, err := freePorts(2)
+	ports, err := opts.ports(2)
 	if err != nil {
 		return nil, err
 	}

@@ -24,6 +24,7 @@ type Options struct {
 	Dir        string            // log.dirs, its configuration and its log live here
 	Properties map[string]string // Kafka's properties on top of the harness's own
 	JVM        []string          // flags for a Java broker, instead of those that favour a quick start
+	Port       int               // 0: a free one; a broker that clients are to find again keeps its port
 }
 
 // Broker is a process that answers on Addr.
@@ -58,6 +59,12 @@ func (b *Broker) Kill() error {
 	<-b.done
 	return err
 }
+
+// Pause is SIGSTOP: the broker's connections stay open and silent.
+func (b *Broker) Pause() error { return b.signal(syscall.SIGSTOP) }
+
+// Resume is SIGCONT.
+func (b *Broker) Resume() error { return b.signal(syscall.SIGCONT) }
 
 func (b *Broker) signal(s syscall.Signal) error {
 	select {
@@ -122,7 +129,15 @@ func answersApiVersions(addr string) bool {
 	return err == nil && head[7] == 7
 }
 
-// freePorts returns n loopback ports that were free a moment ago.
+// ports returns n loopback ports that were free a moment ago; the first is opts.Port if that is set.
+func (opts Options) ports(n int) ([]int, error) {
+	ports, err := freePorts(n)
+	if err == nil && opts.Port != 0 {
+		ports[0] = opts.Port
+	}
+	return ports, err
+}
+
 func freePorts(n int) ([]int, error) {
 	var ports []int
 	for range n {

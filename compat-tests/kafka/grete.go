@@ -28,7 +28,7 @@ func StartGrete(ctx context.Context, opts Options) (*Broker, error) {
 	if err != nil {
 		return nil, err
 	}
-	ports, err := freePorts(1)
+	ports, err := opts.ports(1)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,111 @@
+// Command history makes histories of a broker under faults, and checks them:
+//
+//	history run [-target grete|kafka] [-seed N] [-duration 30s] [-faults kill,pause] [-o FILE] …
+//	history check FILE…
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"grete/compat-tests/history"
+	"grete/compat-tests/history/load"
+	"grete/compat-tests/kafka"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if len(os.Args) < 2 {
+		fail(fmt.Errorf("history run|check"))
+	}
+	var err error
+	switch os.Args[1] {
+	case "run":
+		err = run(ctx, os.Args[2:])
+	case "check":
+		err = check(os.Args[2:])
+	default:
+		err = fmt.Errorf("unknown command %q: run or check", os.Args[1])
+	}
+	if err != nil {
+		fail(err)
+	}
+}
+
+func fail(err error) {
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(1)
+}
+
+func check(files []string) error {
+	for _, file := range files {
+		ops, err := history.Load(file)
+		if err != nil {
+			return err
+		}
+		r := history.Check(ops)
+		fmt.Printf("%s: %v", file, r)
+		if !r.OK() {
+			return fmt.Errorf("%s: not what Kafka promises", file)
+		}
+	}
+	return nil
+}
+
+func run(ctx context.Context, args []string) error {
+	cfg := load.Default()
+	flags := flag.NewFlagSet("history run", flag.ExitOnError)
+	flags.Uint64Var(&cfg.Seed, "seed", uint64(time.Now().UnixNano()), "of every random choice")
+	flags.DurationVar(&cfg.Duration, "duration", cfg.Duration, "of the load")
+	flags.DurationVar(&cfg.CrashEvery, "crash-every", cfg.CrashEvery, "mean life of a client; 0: none crashes")
+	flags.IntVar(&cfg.Plain, "plain", cfg.Plain, "plain producers, acks=all")
+	flags.IntVar(&cfg.Idempotent, "idempotent", cfg.Idempotent, "idempotent producers")
+	flags.IntVar(&cfg.Transactional, "transactional", cfg.Transactional, "transactional producers")
+	flags.IntVar(&cfg.Copiers, "copiers", cfg.Copiers, "transactional consumers and producers")
+	flags.IntVar(&cfg.Readers, "readers", cfg.Readers, "consumers without a group")
+	flags.IntVar(&cfg.Members, "members", cfg.Members, "consumers in a group")
+	flags.IntVar(&cfg.RecordsPerSecond, "rate", cfg.RecordsPerSecond, "records per second of a producer")
+	faults := flags.String("faults", strings.Join(cfg.Faults, ","), "of "+strings.Join(load.Kinds, ", ")+"; empty: none")
+	target := flags.String("target", "grete", "the broker: grete or kafka")
+	out := flags.String("o", "history.jsonl", "the history")
+	_ = flags.Parse(args)
+	cfg.Faults = strings.FieldsFunc(*faults, func(c rune) bool { return c == ',' })
+
+	node, err := startNode(ctx, *target)
+	if err != nil {
+		return err
+	}
+	defer node.Kill()
+	rec, err := history.Create(*out)
+	if err != nil {
+		return err
+	}
+	err = load.Run(ctx, cfg, []load.Node{node}, rec, func(f string, a ...any) { fmt.Fprintf(os.Stderr, f+"\n", a...) })
+	if closed := rec.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		return err
+	}
+	return check([]string{*out})
+}
+
+func startNode(ctx context.Context, target string) (load.Node, error) {
+	start := kafka.StartGrete
+	if target == "kafka" {
+		start = kafka.StartApache
+	}
+	dir, err := os.MkdirTemp("", "history")
+	if err != nil {
+		return nil, err
+	}
+	fmt.Fprintln(os.Stderr, "broker in", filepath.Join(dir, "data"))
+	return load.StartNode(ctx, start, kafka.Options{Dir: dir})
+}

@@ -1,0 +1,136 @@
+package load
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"grete/compat-tests/history"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// topics are those that this run writes to.
+func (r *run) topics() []string {
+	if r.txns {
+		return []string{plainTopic, idemTopic, txnTopic, copiesTopic}
+	}
+	return []string{plainTopic, idemTopic, txnTopic}
+}
+
+// transactional APIs; a broker without one of them gets no transactions.
+var txnKeys = []int16{kmsg.NewPtrAddPartitionsToTxnRequest().Key(), kmsg.NewPtrEndTxnRequest().Key(), kmsg.NewPtrAddOffsetsToTxnRequest().Key(),
+	kmsg.NewPtrTxnOffsetCommitRequest().Key()}
+
+func (r *run) prepare(ctx context.Context) error {
+	cl, err := kgo.NewClient(kgo.SeedBrokers(r.addrs...))
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	adm := kadm.NewClient(cl)
+	versions, err := adm.ApiVersions(ctx)
+	if err != nil {
+		return err
+	}
+	r.txns = true
+	for _, v := range versions {
+		for _, key := range txnKeys {
+			_, known := v.KeyMaxVersion(key)
+			r.txns = r.txns && known
+		}
+	}
+	if !r.txns {
+		r.logf("no transactions: the brokers do not advertise them")
+	}
+	created, err := adm.CreateTopics(ctx, r.cfg.Partitions, r.cfg.Replication, nil, r.topics()...)
+	if err != nil {
+		return err
+	}
+	return created.Error()
+}
+
+// finish waits until nothing is open any more, and lets a reader of each isolation level read everything.
+func (r *run) finish(ctx context.Context) error {
+	cl, err := kgo.NewClient(kgo.SeedBrokers(r.addrs...))
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.Settle)
+	defer cancel()
+	ends, open, err := settled(ctx, kadm.NewClient(cl), r.topics())
+	if err != nil {
+		return fmt.Errorf("after the last fault: %w", err)
+	}
+	for _, readCommitted := range []bool{false, true} {
+		if err := r.readAll(ctx, ends, readCommitted, open); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settled waits until the last stable offsets are the high watermarks; open says which are not when ctx ends.
+func settled(ctx context.Context, adm *kadm.Client, topics []string) (ends []history.Position, open string, err error) {
+	for {
+		stable, err := adm.ListCommittedOffsets(ctx, topics...)
+		if err == nil {
+			err = stable.Error()
+		}
+		if err != nil {
+			return nil, "", err
+		}
+		high, err := adm.ListEndOffsets(ctx, topics...)
+		if err == nil {
+			err = high.Error()
+		}
+		if err != nil {
+			return nil, "", err
+		}
+		ends, open = nil, ""
+		high.Each(func(o kadm.ListedOffset) {
+			ends = append(ends, history.Position{Partition: history.Partition{Topic: o.Topic, ID: o.Partition}, Offset: o.Offset})
+			if s, _ := stable.Lookup(o.Topic, o.Partition); s.Offset != o.Offset {
+				open = fmt.Sprintf("%s-%d: last stable offset %d, high watermark %d", o.Topic, o.Partition, s.Offset, o.Offset)
+			}
+		})
+		if deadline, _ := ctx.Deadline(); open == "" || time.Until(deadline) < 20*time.Second || !wait(ctx, 500*time.Millisecond) {
+			return ends, open, nil
+		}
+	}
+}
+
+// readAll reads from the first offsets to ends; open is why a read_committed reader cannot get there.
+func (r *run) readAll(ctx context.Context, ends []history.Position, readCommitted bool, open string) error {
+	name := r.name("final", 0)
+	cl, err := kgo.NewClient(kgo.SeedBrokers(r.addrs...), isolation(readCommitted), kgo.KeepControlRecords(), kgo.KeepRetryableFetchErrors())
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	r.record(history.Op{Kind: history.Client, Client: name, Committed: readCommitted})
+	op := history.Op{Kind: history.Final, Client: name, BeganNs: r.nowNs(), Offsets: ends, Outcome: history.OK}
+	left := map[history.Partition]int64{}
+	for _, e := range ends {
+		r.seek(cl, name, e.Topic, e.ID, 0)
+		if e.Offset > 0 {
+			left[e.Partition] = e.Offset
+		}
+	}
+	for len(left) > 0 && ctx.Err() == nil && (open == "" || !readCommitted) {
+		for _, k := range r.poll(ctx, cl, name) {
+			p := history.Partition{Topic: k.Topic, ID: k.Partition}
+			if k.Offset+1 >= left[p] {
+				delete(left, p)
+			}
+		}
+	}
+	if len(left) > 0 {
+		op.Outcome, op.Note = history.Fail, fmt.Sprintf("%v not read to %v; %s", cl.GetConsumeTopics(), left, open)
+	}
+	r.record(op)
+	return nil
+}

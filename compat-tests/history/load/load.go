@@ -1,0 +1,149 @@
+// Package load makes histories: producers, consumers and copiers on franz-go, crashes of clients and faults of
+// brokers, all drawn from one seed.
+package load
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"grete/compat-tests/history"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// Config says who works for how long, and what happens to the brokers meanwhile.
+type Config struct {
+	Seed     uint64
+	Duration time.Duration
+	Faults   []string // of Kinds; none: an undisturbed run
+	Settle   time.Duration
+
+	Partitions  int32
+	Replication int16
+
+	Plain, Idempotent, Transactional, Copiers int // producers of each kind
+	Readers, Members                          int // consumers without and with a group
+	RecordsPerSecond                          int // of each producer
+
+	CrashEvery time.Duration // the mean life of a client; 0: none crashes
+}
+
+// Default is a run that a small machine bears.
+func Default() Config {
+	return Config{Duration: 30 * time.Second, Settle: 90 * time.Second, Faults: []string{KillNode, PauseNode}, Partitions: 3, Replication: 1,
+		Plain: 1, Idempotent: 2, Transactional: 2, Copiers: 2, Readers: 4, Members: 3, RecordsPerSecond: 300, CrashEvery: 6 * time.Second}
+}
+
+// The topics: who writes there.
+const (
+	plainTopic  = "h-plain"
+	idemTopic   = "h-idempotent"
+	txnTopic    = "h-transactional"
+	copiesTopic = "h-copies" // of h-idempotent, by copiers
+)
+
+// run is one run.
+type run struct {
+	cfg   Config
+	addrs []string
+	rec   *history.Recorder
+	start time.Time
+	last  atomic.Int64
+	wg    sync.WaitGroup
+	names atomic.Int64
+	logf  func(string, ...any)
+	txns  bool // the brokers know transactions
+}
+
+// Run lets cfg's clients work against the nodes and records what they see; at the end it heals the nodes and lets final
+// readers read everything. The history is complete when it returns; its anomalies are history.Check's to find.
+func Run(ctx context.Context, cfg Config, nodes []Node, rec *history.Recorder, logf func(string, ...any)) error {
+	r := &run{cfg: cfg, rec: rec, start: time.Now(), logf: logf}
+	for _, n := range nodes {
+		r.addrs = append(r.addrs, n.Addr())
+	}
+	logf("seed %d, %v, faults %v", cfg.Seed, cfg.Duration, cfg.Faults)
+	if err := r.prepare(ctx); err != nil {
+		return err
+	}
+	working, stop := context.WithTimeout(ctx, cfg.Duration)
+	defer stop()
+	r.startClients(working)
+	err := r.disturb(working, rand.New(rand.NewPCG(cfg.Seed, 0)), nodes)
+	<-working.Done()
+	r.wg.Wait()
+	if err != nil {
+		return err
+	}
+	return r.finish(ctx)
+}
+
+func (r *run) startClients(ctx context.Context) {
+	r.spawn(ctx, r.cfg.Plain, r.plainProducer)
+	r.spawn(ctx, r.cfg.Idempotent, r.idempotentProducer)
+	r.spawn(ctx, r.cfg.Readers, r.reader)
+	r.spawn(ctx, r.cfg.Members, r.member)
+	if r.txns {
+		r.spawn(ctx, r.cfg.Transactional, r.transactionalProducer)
+		r.spawn(ctx, r.cfg.Copiers, r.copier)
+	}
+}
+
+// spawn keeps n clients alive until ctx ends: life returns when its client has crashed or left, and the next begins.
+func (r *run) spawn(ctx context.Context, n int, life func(context.Context, int, *rand.Rand)) {
+	for i := range n {
+		stream := uint64(r.names.Add(1))
+		rng := rand.New(rand.NewPCG(r.cfg.Seed, stream))
+		r.wg.Go(func() {
+			for ctx.Err() == nil {
+				life(ctx, i, rng)
+			}
+		})
+	}
+}
+
+// nowNs never gives the same answer twice: the order of operations is total.
+func (r *run) nowNs() int64 {
+	for {
+		now, last := int64(time.Since(r.start)), r.last.Load()
+		if next := max(now, last+1); r.last.CompareAndSwap(last, next) {
+			return next
+		}
+	}
+}
+
+// record ends op now.
+func (r *run) record(op history.Op) {
+	op.EndedNs = r.nowNs()
+	if op.BeganNs == 0 {
+		op.BeganNs = op.EndedNs
+	}
+	r.rec.Record(op)
+}
+
+// name is unique for each incarnation of a client.
+func (r *run) name(kind string, i int) string { return fmt.Sprintf("%s%d.%d", kind, i, r.names.Add(1)) }
+
+// life is how long a client lives: exponential around the mean.
+func (r *run) life(ctx context.Context, rng *rand.Rand) (context.Context, context.CancelFunc) {
+	if r.cfg.CrashEvery == 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, time.Duration(float64(r.cfg.CrashEvery)*rng.ExpFloat64())+200*time.Millisecond)
+}
+
+// client starts a client that can crash.
+func (r *run) client(opts ...kgo.Opt) (*kgo.Client, *link, error) {
+	l := newLink()
+	cl, err := kgo.NewClient(append(r.through(l), opts...)...)
+	return cl, l, err
+}
+
+// through are the options of every client that works during the run.
+func (r *run) through(l *link) []kgo.Opt {
+	return []kgo.Opt{kgo.SeedBrokers(r.addrs...), kgo.Dialer(l.dial), kgo.MetadataMinAge(100 * time.Millisecond), kgo.RetryTimeout(20 * time.Second)}
+}
