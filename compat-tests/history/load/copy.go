@@ -18,7 +18,7 @@ const copiersGroup = "h-copiers"
 func (r *run) copier(ctx context.Context, i int, rng *rand.Rand) {
 	name, link := r.name("copier", i), newLink()
 	opts := append(r.through(link), r.memberOpts(name, copiersGroup)...)
-	opts = append(opts, kgo.ConsumeTopics(idemTopic), kgo.TransactionalID(fmt.Sprintf("h-copier-%d", i)), kgo.TransactionTimeout(txnTimeout), isolation(true))
+	opts = append(opts, kgo.ConsumeTopics(IdempotentTopic), kgo.TransactionalID(fmt.Sprintf("h-copier-%d", i)), kgo.TransactionTimeout(txnTimeout), isolation(true))
 	s, err := kgo.NewGroupTransactSession(producerOpts(opts...)...)
 	if err != nil {
 		r.logf("%s: %v", name, err)

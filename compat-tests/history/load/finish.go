@@ -15,9 +15,9 @@ import (
 // topics are those that this run writes to.
 func (r *run) topics() []string {
 	if r.txns {
-		return []string{plainTopic, idemTopic, txnTopic, copiesTopic}
+		return []string{plainTopic, IdempotentTopic, txnTopic, copiesTopic}
 	}
-	return []string{plainTopic, idemTopic, txnTopic}
+	return []string{plainTopic, IdempotentTopic, txnTopic}
 }
 
 // transactional APIs; a broker without one of them gets no transactions.

@@ -34,16 +34,18 @@ type Config struct {
 
 // Default is a run that a small machine bears.
 func Default() Config {
-	return Config{Duration: 30 * time.Second, Settle: 90 * time.Second, Faults: []string{KillNode, PauseNode}, Partitions: 3, Replication: 1,
+	return Config{Duration: 25 * time.Second, Settle: 90 * time.Second, Faults: []string{KillNode, PauseNode}, Partitions: 3, Replication: 1,
 		Plain: 1, Idempotent: 2, Transactional: 2, Copiers: 2, Readers: 4, Members: 3, RecordsPerSecond: 300, CrashEvery: 6 * time.Second}
 }
 
-// The topics: who writes there.
+// IdempotentTopic is where idempotent producers alone write.
+const IdempotentTopic = "h-idempotent"
+
+// The other topics.
 const (
 	plainTopic  = "h-plain"
-	idemTopic   = "h-idempotent"
-	txnTopic    = "h-transactional"
-	copiesTopic = "h-copies" // of h-idempotent, by copiers
+	txnTopic    = "h-transactional" // transactional producers, and an idempotent one
+	copiesTopic = "h-copies"        // of h-idempotent, by copiers
 )
 
 // run is one run.
@@ -133,7 +135,7 @@ func (r *run) life(ctx context.Context, rng *rand.Rand) (context.Context, contex
 	if r.cfg.CrashEvery == 0 {
 		return context.WithCancel(ctx)
 	}
-	return context.WithTimeout(ctx, time.Duration(float64(r.cfg.CrashEvery)*rng.ExpFloat64())+200*time.Millisecond)
+	return context.WithTimeout(ctx, time.Duration(float64(r.cfg.CrashEvery)*rng.ExpFloat64())+time.Second)
 }
 
 // client starts a client that can crash.

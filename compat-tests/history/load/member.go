@@ -14,7 +14,7 @@ import (
 
 const (
 	membersGroup   = "h-members"
-	sessionTimeout = 6 * time.Second
+	sessionTimeout = 3 * time.Second
 	commitTimeout  = 20 * time.Second
 )
 
@@ -47,7 +47,7 @@ func (r *run) member(ctx context.Context, i int, rng *rand.Rand) {
 func (r *run) memberOpts(name, group string) []kgo.Opt {
 	asked := &offsetFetches{run: r}
 	return []kgo.Opt{kgo.ConsumerGroup(group), kgo.SessionTimeout(sessionTimeout), kgo.HeartbeatInterval(500 * time.Millisecond),
-		kgo.RebalanceTimeout(10 * time.Second), kgo.DisableAutoCommit(), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.WithHooks(asked),
+		kgo.RebalanceTimeout(5 * time.Second), kgo.DisableAutoCommit(), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.WithHooks(asked),
 		kgo.FetchMaxWait(200 * time.Millisecond),
 		kgo.AdjustFetchOffsetsFn(func(_ context.Context, offsets map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
 			op := history.Op{Kind: history.Assign, Client: name, Group: group, BeganNs: asked.beganNs.Load()}

@@ -37,8 +37,12 @@ type process struct {
 	opts  kafka.Options
 }
 
-// StartNode starts a node with start (kafka.StartGrete or StartApache).
-func StartNode(ctx context.Context, start func(context.Context, kafka.Options) (*kafka.Broker, error), opts kafka.Options) (Node, error) {
+// quickGroups let short-lived members make progress.
+var quickGroups = map[string]string{"group.initial.rebalance.delay.ms": "100", "group.min.session.timeout.ms": "1000"}
+
+// StartNode starts a node in dir with start (kafka.StartGrete or StartApache).
+func StartNode(ctx context.Context, start func(context.Context, kafka.Options) (*kafka.Broker, error), dir string) (Node, error) {
+	opts := kafka.Options{Dir: dir, Properties: quickGroups}
 	b, err := start(ctx, opts)
 	if err != nil {
 		return nil, err
@@ -50,6 +54,9 @@ func StartNode(ctx context.Context, start func(context.Context, kafka.Options) (
 	opts.Port, err = strconv.Atoi(port)
 	return &process{Broker: b, start: start, opts: opts}, err
 }
+
+// Dir is where the node has its partitions.
+func (p *process) Dir() string { return p.DataDir }
 
 func (p *process) Addr() string { return p.Broker.Addr }
 

@@ -29,7 +29,7 @@ func (r *run) plainProducer(ctx context.Context, i int, rng *rand.Rand) {
 
 // idempotentProducer writes among transactions too, and there into the same partitions.
 func (r *run) idempotentProducer(ctx context.Context, i int, rng *rand.Rand) {
-	topics := []string{idemTopic}
+	topics := []string{IdempotentTopic}
 	if i%2 == 1 {
 		topics = append(topics, txnTopic)
 	}

@@ -107,5 +107,5 @@ func startNode(ctx context.Context, target string) (load.Node, error) {
 		return nil, err
 	}
 	fmt.Fprintln(os.Stderr, "broker in", filepath.Join(dir, "data"))
-	return load.StartNode(ctx, start, kafka.Options{Dir: dir})
+	return load.StartNode(ctx, start, dir)
 }
