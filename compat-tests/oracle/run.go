@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"sync"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -56,8 +55,8 @@ func Run(t Target, sc Scenario) []Step {
 	return newSession(t, sc.Name, strconv.FormatInt(1000+rand.Int64N(9000), 10)).run(sc)
 }
 
-// Warm waits until the group coordinator serves every one of its partitions: a cold broker answers 14, 15 or 16,
-// and for how long is not what the scenarios are about.
+// Warm waits until the group coordinator serves every one of its partitions and the transaction coordinator has a
+// topic: a cold broker answers 14, 15 or 16, and for how long is not what the scenarios are about.
 func Warm(t Target) (err error) {
 	s := newSession(t, "warm", "0000")
 	defer func() {
@@ -73,20 +72,26 @@ func Warm(t Target) (err error) {
 		group := fmt.Sprintf("warm-%d", i)
 		s.await(func() bool { return s.coordinatorReady(group) }, "group coordinator")
 	}
+	s.await(func() bool { return s.findsCoordinator("warm", coordinatesTransactions) }, "transaction coordinator")
 	s.await(func() bool {
 		return s.setup(4, initProducerID(nil)).(*kmsg.InitProducerIDResponse).ErrorCode == 0
 	}, "producer ids")
 	return nil
 }
 
+const (
+	coordinatesGroups       = int8(0)
+	coordinatesTransactions = int8(1)
+)
+
+func (s *Session) findsCoordinator(key string, kind int8) bool {
+	req := kmsg.NewPtrFindCoordinatorRequest()
+	req.CoordinatorKey, req.CoordinatorType = key, kind
+	return s.setup(3, req).(*kmsg.FindCoordinatorResponse).ErrorCode == 0
+}
+
 func (s *Session) coordinatorReady(group string) bool {
-	find := kmsg.NewPtrFindCoordinatorRequest()
-	find.CoordinatorKey = group
-	if s.setup(3, find).(*kmsg.FindCoordinatorResponse).ErrorCode != 0 {
-		pause(20 * time.Millisecond)
-		return false
-	}
 	req := kmsg.NewPtrOffsetFetchRequest()
 	req.Group = group
-	return s.setup(5, req).(*kmsg.OffsetFetchResponse).ErrorCode == 0
+	return s.findsCoordinator(group, coordinatesGroups) && s.setup(5, req).(*kmsg.OffsetFetchResponse).ErrorCode == 0
 }
