@@ -43,11 +43,12 @@ bench: build ## figures against the floor and Kafka in one run; writes docs/BENC
 long: ## the long targets: crash clones, recovery, histories (hours)
 	GRETE_LONG=1 go test -timeout 12h $(ROOMS)
 
-lint: ## gofmt, vet, staticcheck, import directions
+lint: ## gofmt, vet, staticcheck of both modules, import directions
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo "run gofmt on the files above"; exit 1; }
 	go vet $(ROOMS)
 	go run $(STATICCHECK) $(ROOMS)
 	go test ./internal/archtest/
+	cd compat-tests && go vet ./... && go run $(STATICCHECK) ./...
 
 clean: ## remove what was built
 	rm -rf bin

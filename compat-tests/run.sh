@@ -4,6 +4,5 @@
 # same against Apache Kafka.
 set -euo pipefail
 cd "$(dirname "$0")"
-go vet ./...
 # One package at a time: each starts brokers and JVMs of its own, and two cores are little. -v prints why a test is skipped.
 go test -count=1 -p 1 -v -timeout 30m ./clients ./tools ./kgosuite ./history/...

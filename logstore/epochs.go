@@ -120,15 +120,3 @@ func (l *Log) AssignEpoch(epoch int32) error {
 	}
 	return nil
 }
-
-// writeEpochs makes the checkpoint file hold the entries. Callers hold mu.
-func (l *Log) writeEpochs() error {
-	if !l.epochs.dirty {
-		return nil
-	}
-	if err := replaceFile(l.store.o.FS, l.file(leaderEpochFile), encodeEpochs(l.epochs.all())); err != nil {
-		return err
-	}
-	l.epochs.dirty = false
-	return nil
-}

@@ -10,9 +10,8 @@ import (
 
 // loadState is what the log directory's checkpoints say of a log.
 type loadState struct {
-	clean                               bool
-	recovery, start, highWatermark      int64
-	hasRecovery, hasStart, hasWatermark bool
+	clean                          bool
+	recovery, start, highWatermark int64
 }
 
 // load opens the log from its directory: after a clean stop by looking at the ends of files, else by walking the

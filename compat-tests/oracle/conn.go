@@ -48,7 +48,6 @@ type Call struct {
 	kind        kmsg.Response // the response to decode into; nil: the answer is recorded as bytes
 	sent        time.Time
 	answered    *frame
-	out         any
 	waitClass   time.Duration
 	filter      func(any) any
 	patience    time.Duration // until the outcome is "silent"

@@ -54,7 +54,6 @@ type client struct {
 	generation  int32
 	leader      bool
 	members     []string
-	waiting     bool
 }
 
 func newWorld(t *testing.T, seed uint64) *world {
