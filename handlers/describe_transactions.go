@@ -85,6 +85,11 @@ func (b *Broker) describeProducers(topic string, index int32) kmsg.DescribeProdu
 		rp.ErrorCode, rp.ErrorMessage = kerr.InvalidTopicException.Code, &wrong
 		return rp
 	}
+	if b.Image().Topic(topic) == nil {
+		message := "This server does not host this topic-partition."
+		rp.ErrorCode, rp.ErrorMessage = kerr.UnknownTopicOrPartition.Code, &message
+		return rp
+	}
 	part, err := b.Replicas.Partition(topic, index)
 	if err != nil {
 		rp.ErrorCode = codeOf(err)

@@ -16,7 +16,8 @@ import (
 func (p *produce) verifyTransactions() (refused bool) {
 	producer, found, same := p.transactionalProducer()
 	if !same {
-		p.failAll(kerr.InvalidProducerIDMapping.Code, nil)
+		message := "Transactional records contained more than one producer ID"
+		p.failAll(kerr.InvalidProducerIDMapping.Code, &message)
 		return true
 	}
 	if found && p.b.VerifyTransactions {

@@ -3,6 +3,7 @@ package handlers
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -65,6 +66,7 @@ func groupMarkerError(err error) error {
 // WriteTxnMarkers serves versions 1–2, for coordinators of other brokers and for kafka-transactions.
 func WriteTxnMarkers(b *Broker, _ context.Context, r *protocol.Request) {
 	req := r.Body.(*kmsg.WriteTxnMarkersRequest)
+	req.Markers = slices.DeleteFunc(req.Markers, func(m kmsg.WriteTxnMarkersRequestMarker) bool { return len(m.Topics) == 0 })
 	g := newGather(len(req.Markers), func(markers []kmsg.WriteTxnMarkersResponseMarker) {
 		resp := kmsg.NewPtrWriteTxnMarkersResponse()
 		resp.Version, resp.Markers = r.Version, markers

@@ -80,19 +80,24 @@ func (s *shard) commitTxn(tx *coordinator.Tx, req *kmsg.TxnOffsetCommitRequest, 
 	return nil
 }
 
+// membershipVersion is the first of TxnOffsetCommit whose clients know GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH.
+const membershipVersion = 6
+
 // checkTxnCommit: as for other commits, but without a generation anybody may commit: versions before 3 have none.
 func (s *shard) checkTxnCommit(req *kmsg.TxnOffsetCommitRequest) error {
 	g := s.groups[req.Group]
 	switch {
 	case g == nil && req.Generation < 0:
 		return nil
+	case g == nil && req.Version >= membershipVersion:
+		return kerr.GroupIDNotFound
 	case g == nil:
 		return kerr.IllegalGeneration
 	}
 	err := g.checkCommit(commitContext{
 		memberID: req.MemberID, instanceID: req.InstanceID, generation: req.Generation, version: req.Version, transactional: true,
 	})
-	if errors.Is(err, kerr.StaleMemberEpoch) {
+	if errors.Is(err, kerr.StaleMemberEpoch) && req.Version < membershipVersion {
 		return kerr.IllegalGeneration
 	}
 	return err
