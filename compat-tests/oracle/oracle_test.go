@@ -123,7 +123,7 @@ func TestGrete(t *testing.T) {
 		t.Error(err)
 	}
 	report(t, scenarios, unexpected)
-	t.Logf("%d scenarios; in %d places only our words differ", len(scenarios), len(wording))
+	t.Logf("%d scenarios; in %d places only our words differ:\n%s", len(scenarios), len(wording), strings.Join(Fold(wording), "\n"))
 }
 
 // TestKafka runs Kafka itself: the recording must be what it still answers.

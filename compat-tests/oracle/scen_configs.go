@@ -32,6 +32,13 @@ func configScenarios(l *list) {
 	l.each(33, "alter configs/replaces", alterReplaces)
 	l.each(33, "alter configs/errors", alterErrors)
 	l.each(74, "list config resources", listConfigResources)
+	l.each(44, "incremental alter configs/groups and metrics", incrementalOthers)
+	first := len(l.all)
+	l.each(44, "incremental alter configs/broker", incrementalBroker)
+	l.each(33, "alter configs/broker", alterBroker)
+	for i := range l.all[first:] {
+		l.all[first+i].Serial = true // they change the broker that the others run on
+	}
 }
 
 func describeConfigs(kind kmsg.ConfigResourceType, name string, keys ...string) *kmsg.DescribeConfigsRequest {
@@ -191,6 +198,65 @@ func incrementalValues(s *Session, v int16) {
 		req.ValidateOnly = true
 		c.Send(v, req).Note(fmt.Sprintf("%s=%s", kv[0], kv[1])).Soon().Wait()
 	}
+}
+
+// incrementalOthers: resources that exist by having configs.
+func incrementalOthers(s *Session, v int16) {
+	c := s.Conn()
+	for _, f := range []struct {
+		kind             kmsg.ConfigResourceType
+		name, key, value string
+	}{
+		{resourceGroup, s.Name("g"), "consumer.session.timeout.ms", "50000"},
+		{resourceGroup, s.Name("g"), "consumer.session.timeout.ms", "1"},
+		{resourceGroup, s.Name("g"), "consumer.heartbeat.interval.ms", "x"},
+		{resourceClientMetrics, s.Name("m"), "interval.ms", "5000"},
+		{resourceClientMetrics, s.Name("m"), "interval.ms", "5"},
+		{resourceClientMetrics, s.Name("m"), "metrics", "org.apache.kafka."},
+		{resourceClientMetrics, s.Name("m"), "match", "client_id=("},
+	} {
+		c.Send(v, incremental(f.kind, f.name, configOp{f.key, opSet, &f.value})).Note(f.key + "=" + f.value).Wait()
+		propagate()
+		c.Do(4, describeConfigs(f.kind, f.name, f.key))
+	}
+	c.Send(v, incremental(resourceGroup, s.Name("g"), configOp{"consumer.session.timeout.ms", opDelete, nil})).Note("delete").Wait()
+	propagate()
+	c.Do(4, describeConfigs(resourceGroup, s.Name("g"), "consumer.session.timeout.ms"))
+}
+
+// incrementalBroker sets dynamic configs of the broker, and of all brokers, and takes them away again.
+func incrementalBroker(s *Session, v int16) {
+	c := s.Conn()
+	const key = "log.cleaner.backoff.ms"
+	step := func(note, broker string, ops ...configOp) {
+		c.Send(v, incremental(resourceBroker, broker, ops...)).Note(note).Wait()
+		propagate()
+		see := describeConfigs(resourceBroker, "1", key, "num.io.threads", "background.threads")
+		see.IncludeSynonyms = true
+		c.Do(4, see)
+		c.Do(4, describeConfigs(resourceBroker, "", key, "background.threads"))
+	}
+	step("all brokers", "", configOp{key, opSet, ptr("17000")})
+	step("this broker", "1", configOp{key, opSet, ptr("16000")})
+	step("more threads than may be added at once", "1", configOp{"background.threads", opSet, ptr("500")})
+	step("threads", "1", configOp{"background.threads", opSet, ptr("11")})
+	step("not below half", "1", configOp{"background.threads", opSet, ptr("1")})
+	step("wrong value", "1", configOp{key, opSet, ptr("-1")})
+	step("not of all brokers any more", "", configOp{key, opDelete, nil})
+	step("not of this broker any more", "1", configOp{key, opDelete, nil}, configOp{"background.threads", opDelete, nil})
+}
+
+func alterBroker(s *Session, v int16) {
+	c := s.Conn()
+	const key = "log.cleaner.backoff.ms"
+	see := func() { propagate(); c.Do(4, describeConfigs(resourceBroker, "1", key, "background.threads")) }
+	c.Send(v, alterConfigs(resourceBroker, "1", [2]string{key, "16000"})).Note("one").Wait()
+	see()
+	c.Send(v, alterConfigs(resourceBroker, "1", [2]string{"background.threads", "11"})).Note("another instead").Wait()
+	see()
+	c.Send(v, alterConfigs(resourceBroker, "1", [2]string{key, "x"})).Note("wrong value").Wait()
+	c.Send(v, alterConfigs(resourceBroker, "1")).Note("none").Wait()
+	see()
 }
 
 func alterConfigs(kind kmsg.ConfigResourceType, name string, pairs ...[2]string) *kmsg.AlterConfigsRequest {

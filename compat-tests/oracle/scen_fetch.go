@@ -21,6 +21,7 @@ func fetchScenarios(l *list) {
 	l.each(1, "fetch/replica ids", fetchReplicaIDs)
 	l.each(1, "fetch/waits and errors", fetchWaitsAndErrors)
 	l.each(1, "fetch/segments", fetchSegments)
+	l.each(1, "fetch/topic deleted meanwhile", fetchDeletedMeanwhile)
 	l.between(1, 11, 18, "fetch/rack", func(s *Session, v int16) {
 		t := s.Topic("t", 1)
 		s.Fill(t, 0, batch(codecNone, text("a")))
@@ -253,4 +254,16 @@ func fetchSegments(s *Session, v int16) {
 		req.MaxBytes, req.Topics[0].Partitions[0].PartitionMaxBytes = 50<<20, 50<<20
 		c.Send(v, req).Note(fmt.Sprintf("from %d", offset)).Wait()
 	}
+}
+
+// fetchDeletedMeanwhile: what a parked fetch is answered when its topic goes.
+func fetchDeletedMeanwhile(s *Session, v int16) {
+	const wait = 3 * time.Second
+	t := s.Topic("t", 1)
+	req := fetch(t, 0, 0)
+	req.MaxWaitMillis = int32(wait.Milliseconds())
+	parked := s.Conn().Send(v, req).Timed(wait)
+	pause(settle)
+	s.setup(5, deleteTopics(t.name))
+	parked.Wait()
 }

@@ -14,6 +14,7 @@ func groupScenarios(l *list) {
 	l.each(11, "group/one member", groupOne)
 	l.each(11, "group/two members", groupTwo)
 	l.each(11, "group/rejoin", groupRejoin)
+	l.each(11, "group/not of consumers", groupConnect)
 	l.each(11, "group/protocols", groupProtocols)
 	l.each(11, "group/rebalance timeout", groupRebalanceTimeout)
 	l.each(11, "group/leader never syncs", groupNeverSyncs)
@@ -85,6 +86,34 @@ func groupRejoin(s *Session, v int16) {
 	follower := b.sendJoin()
 	a.joined(leader.Wait())
 	b.joined(follower.Wait())
+}
+
+// groupConnect: a group of another protocol type, whose metadata the broker cannot read.
+func groupConnect(s *Session, v int16) {
+	m := s.member(v)
+	m.id = ""
+	join := func() *kmsg.JoinGroupRequest {
+		req := m.joinRequest()
+		req.ProtocolType = "connect"
+		req.Protocols[0].Name, req.Protocols[0].Metadata = "sessioned", []byte("opaque")
+		return req
+	}
+	if v >= 4 {
+		m.id = m.c.Send(v, join()).Note("without an id").Wait().(*kmsg.JoinGroupResponse).MemberID
+	}
+	m.joined(m.c.Do(v, join()))
+	sync := m.syncRequest(m)
+	sync.ProtocolType, sync.Protocol = ptr("connect"), ptr("sessioned")
+	m.c.Do(min(v, 5), sync)
+	m.describe("stable")
+	req := kmsg.NewPtrListGroupsRequest()
+	m.c.Send(5, req).OwnOnly().Wait()
+	t := s.Topic("t", 1)
+	commit := offsetCommit(m.group, t, 0, 3)
+	commit.MemberID, commit.Generation = m.id, m.generation
+	m.c.Do(8, commit)
+	m.leave("leave")
+	m.describe("empty")
 }
 
 func groupProtocols(s *Session, v int16) {
