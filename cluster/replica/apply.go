@@ -142,7 +142,7 @@ func (m *Manager) drop(partitions []*Partition) {
 			continue
 		}
 		epoch := p.state.Load().leaderEpoch
-		if p.remove() {
+		if p.remove(absent(m.image.Load().TopicByID(p.TopicID), p.Index)) {
 			m.resigned(p, epoch)
 		}
 		err := m.o.Store.Delete(logstore.ID{Topic: p.Topic, Partition: p.Index})

@@ -153,15 +153,15 @@ func (p *Partition) markOffline(err error) {
 	p.wake()
 }
 
-// remove detaches the partition: it is no longer on this broker.
-func (p *Partition) remove() (wasLeader bool) {
+// remove detaches the partition, which is no longer on this broker: why is what requests on it fail with.
+func (p *Partition) remove(why error) (wasLeader bool) {
 	p.mu.Lock()
 	s := *p.state.Load()
 	wasLeader = s.leads(p.nodeID)
-	s.leader, s.offline = -1, ErrNotLeader
+	s.leader, s.offline = -1, why
 	p.state.Store(&s)
 	p.mu.Unlock()
-	p.failAcks(p.fail(ErrNotLeader))
+	p.failAcks(p.fail(why))
 	p.wake()
 	return wasLeader
 }

@@ -185,8 +185,8 @@ func TestRecreatedTopic(t *testing.T) {
 	b.apply(&metadata.RemoveTopicRecord{ID: idOf("t")}, &metadata.TopicRecord{Name: "t", ID: again}, &metadata.PartitionRecord{
 		TopicID: again, Partition: metadata.Partition{Replicas: []int32{node}, ISR: []int32{node}, Leader: node},
 	})
-	if _, err := old.Produce(ProduceRequest{Records: raw(t, "v"), ProduceVersion: 9}); !errors.Is(err, ErrNotLeader) {
-		t.Errorf("the old partition still takes writes: %v", err)
+	if _, err := old.Produce(ProduceRequest{Records: raw(t, "v"), ProduceVersion: 9}); !errors.Is(err, ErrUnknownTopicOrPartition) {
+		t.Errorf("a write to the deleted topic's partition: %v", err)
 	}
 	p, err := b.manager.PartitionByID(again, 0)
 	if err != nil {
