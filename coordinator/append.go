@@ -111,6 +111,9 @@ func (s *shard[M]) apply(txs []*Tx, base int64) {
 		}
 		s.release(tx.replies)
 	}
+	for _, tx := range txs {
+		s.follow(tx)
+	}
 }
 
 // replayOwn applies a record that this shard has just built; that it cannot read it is a fault of the program, and

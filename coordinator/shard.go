@@ -175,7 +175,14 @@ func (s *shard[M]) settle(tx *Tx, key string, blind bool) {
 		}
 		s.pending.add(tx, key, blind)
 	}
-	for _, n := range tx.after {
+	s.follow(tx)
+}
+
+// follow runs the operations that come after tx; others may be added when its records are applied.
+func (s *shard[M]) follow(tx *Tx) {
+	after := tx.after
+	tx.after = nil
+	for _, n := range after {
 		s.decide(n.key, false, n.run)
 	}
 }
