@@ -15,6 +15,7 @@ type sample struct {
 	cpuMsPerReq float64 // broker CPU milliseconds per request
 	p50, p99    float64 // milliseconds of one round trip
 	mibPerSec   float64
+	msPerTxn    float64 // milliseconds of a transaction, one after another
 }
 
 // meter gathers latencies and turns them, with the broker's CPU time, into a sample.

@@ -56,6 +56,9 @@ func comparisons(scale int64) []comparison {
 			[]figure{{"rtt of a 300-byte batch: p50 ms", p50, "floor", 2}}},
 		{"tail", []string{"grete", "kafka"}, func(t *target, _ int) (sample, error) { return tailLoad("tail", 3000)(t) },
 			[]figure{{"tail: p50 ms", p50, "kafka", .5}, {"tail: p99 ms", p99, "kafka", .1}}},
+		{"txn", []string{"grete", "kafka"}, func(t *target, round int) (sample, error) { return txnLoad(fmt.Sprint("txn-", round), 3000)(t) },
+			[]figure{{"transaction of 10 records, one producer: ms", func(s sample) float64 { return s.msPerTxn }, "kafka", .5},
+				{"read_committed, from send to all read: p50 ms", p50, "kafka", .5}}},
 		{"fetch", all, runFetch(scale),
 			[]figure{{"fetch 50 MiB responses: broker CPU s/GiB", cpuGiB, "floor", 1.1}}},
 	}
