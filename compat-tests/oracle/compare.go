@@ -27,7 +27,7 @@ func (d Difference) Wording() bool {
 	want, ok1 := d.Want.(string)
 	got, ok2 := d.Got.(string)
 	last := d.Path[strings.LastIndex(d.Path, ".")+1:]
-	return ok1 && ok2 && want != "" && got != "" && (strings.HasSuffix(last, "ErrorMessage") || last == "Documentation")
+	return ok1 && ok2 && want != "" && got != "" && strings.HasSuffix(last, "ErrorMessage")
 }
 
 // absent stands for a step, field or element that is not there.

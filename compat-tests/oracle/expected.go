@@ -15,8 +15,8 @@ func except(scenario, path, reason string) exception {
 	return exception{regexp.MustCompile(scenario), regexp.MustCompile(path), reason}
 }
 
-// Sift splits differences into those without an accepted reason and those where only the words of a message or a
-// documentation differ. An exception that matches nothing is an error: it has to go.
+// Sift splits differences into those without an accepted reason and those where only the words of a message
+// differ. An exception that matches nothing is an error: it has to go.
 func Sift(found []Difference) (unexpected, wording []Difference, err error) {
 	used := make([]bool, len(exceptions))
 	for _, d := range found {

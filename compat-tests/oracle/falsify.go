@@ -88,7 +88,7 @@ func (f *Falsifier) requests(client, broker net.Conn, asked *sync.Map) {
 		if err != nil {
 			return
 		}
-		if len(b) >= 8 && int16(binary.BigEndian.Uint16(b)) == f.key && int16(binary.BigEndian.Uint16(b[2:])) == f.version {
+		if f.concerns(b) {
 			resp := kmsg.ResponseForKey(f.key)
 			resp.SetVersion(f.version)
 			asked.Store(binary.BigEndian.Uint32(b[4:]), resp)
@@ -97,6 +97,12 @@ func (f *Falsifier) requests(client, broker net.Conn, asked *sync.Map) {
 			return
 		}
 	}
+}
+
+// concerns tells requests of the key and version, but those that only set a scenario up.
+func (f *Falsifier) concerns(b []byte) bool {
+	return len(b) >= 10 && int16(binary.BigEndian.Uint16(b)) == f.key && int16(binary.BigEndian.Uint16(b[2:])) == f.version &&
+		!bytes.HasPrefix(b[10:], []byte(setupClient))
 }
 
 func (f *Falsifier) responses(broker, client net.Conn, asked *sync.Map) {

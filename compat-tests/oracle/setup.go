@@ -10,7 +10,10 @@ import (
 
 // Set-up steps go over a connection of their own and leave no step unless they fail.
 
-const setupTimeout = 20 * time.Second
+const (
+	setupTimeout = 20 * time.Second
+	setupClient  = "setup" // client id
+)
 
 // topic is a topic of a scenario.
 type topic struct {
@@ -22,6 +25,7 @@ type topic struct {
 func (s *Session) setup(version int16, req kmsg.Request) kmsg.Response {
 	if s.setupConn == nil {
 		s.setupConn = dial(s, "setup")
+		s.setupConn.clientID = setupClient
 	}
 	resp := s.setupConn.Send(version, req).Quiet()
 	if resp == nil {
