@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"grete/internal/uuid"
 	"grete/internal/vfs"
 	"grete/protocol/batch"
 )
@@ -55,7 +56,7 @@ func openGolden(t *testing.T, mem vfs.FS) (*Store, *Log) {
 func TestGoldenServesWhatKafkaWrote(t *testing.T) {
 	s, l := openGolden(t, goldenFS(t))
 	checkGolden(t, l)
-	if got := FormatUUID(l.TopicID()); got != "et7rajxaSliV38GPD284_w" {
+	if got := uuid.UUID(l.TopicID()).String(); got != "et7rajxaSliV38GPD284_w" {
 		t.Fatalf("topic id %s", got)
 	}
 	info, err := l.Append(plain(t, 2, 10, 1), 1)

@@ -3,15 +3,14 @@ package logstore
 import (
 	"bufio"
 	"bytes"
-	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path"
 	"strconv"
 	"strings"
 
+	"grete/internal/uuid"
 	"grete/internal/vfs"
 )
 
@@ -32,35 +31,10 @@ type MetaProperties struct {
 	DirectoryID [16]byte
 }
 
-// FormatUUID writes an id as Kafka's Uuid.toString: URL-safe base64 without padding.
-func FormatUUID(id [16]byte) string { return base64.RawURLEncoding.EncodeToString(id[:]) }
-
-// ParseUUID is the inverse of FormatUUID.
-func ParseUUID(s string) (id [16]byte, err error) {
-	raw, err := base64.RawURLEncoding.DecodeString(s)
-	if err != nil || len(raw) != len(id) {
-		return id, fmt.Errorf("%w: %q is no id", ErrCorrupt, s)
-	}
-	return [16]byte(raw), nil
-}
-
-// NewUUID draws a random version 4 id that, as Kafka's, does not begin with a dash.
-func NewUUID(random io.Reader) (id [16]byte, err error) {
-	for {
-		if _, err := io.ReadFull(random, id[:]); err != nil {
-			return id, err
-		}
-		id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80
-		if FormatUUID(id)[0] != '-' {
-			return id, nil
-		}
-	}
-}
-
 // PrepareDirs reads the meta.properties of every directory, refuses directories that contradict each other or want
-// (an empty want.ClusterID takes what is found, or is drawn), and writes the file where there is none. It returns
+// (an empty want.ClusterID takes what is found, or is drawn from random), and writes the file where there is none. It returns
 // the cluster id. Directories that cannot be read are left to Open, which serves the others.
-func PrepareDirs(fsys vfs.FS, dirs []string, want MetaProperties, random io.Reader) (clusterID string, err error) {
+func PrepareDirs(fsys vfs.FS, dirs []string, want MetaProperties, random func(p []byte)) (clusterID string, err error) {
 	found := map[string]MetaProperties{}
 	for _, dir := range dirs {
 		m, err := ReadMetaProperties(fsys, dir)
@@ -82,11 +56,7 @@ func PrepareDirs(fsys vfs.FS, dirs []string, want MetaProperties, random io.Read
 		found[dir] = m
 	}
 	if want.ClusterID == "" {
-		id, err := NewUUID(random)
-		if err != nil {
-			return "", err
-		}
-		want.ClusterID = FormatUUID(id)
+		want.ClusterID = uuid.New(random).String()
 	}
 	return want.ClusterID, writeMissingMeta(fsys, dirs, found, want, random)
 }
@@ -102,17 +72,13 @@ func (m MetaProperties) mustMatch(want MetaProperties, dir string) error {
 }
 
 // writeMissingMeta gives a file to the directories without one, and a directory id to those whose file has none.
-func writeMissingMeta(fsys vfs.FS, dirs []string, found map[string]MetaProperties, want MetaProperties, random io.Reader) error {
+func writeMissingMeta(fsys vfs.FS, dirs []string, found map[string]MetaProperties, want MetaProperties, random func(p []byte)) error {
 	written, failed := len(found), error(nil)
 	for _, dir := range dirs {
 		if found[dir].DirectoryID != [16]byte{} {
 			continue
 		}
-		id, err := NewUUID(random)
-		if err != nil {
-			return err
-		}
-		want.DirectoryID = id
+		want.DirectoryID = uuid.New(random)
 		if err := writeMetaProperties(fsys, dir, want); err != nil {
 			failed = errors.Join(failed, err)
 			continue
@@ -129,8 +95,8 @@ func writeMetaProperties(fsys vfs.FS, dir string, m MetaProperties) error {
 	if err := makeDir(fsys, dir); err != nil {
 		return err
 	}
-	text := fmt.Sprintf("#\ncluster.id=%s\ndirectory.id=%s\nnode.id=%d\nversion=%d\n",
-		m.ClusterID, FormatUUID(m.DirectoryID), m.NodeID, metaVersion)
+	text := fmt.Sprintf("#\ncluster.id=%s\ndirectory.id=%v\nnode.id=%d\nversion=%d\n",
+		m.ClusterID, uuid.UUID(m.DirectoryID), m.NodeID, metaVersion)
 	return replaceFile(fsys, path.Join(dir, metaPropertiesFile), []byte(text))
 }
 
@@ -161,7 +127,7 @@ func parseMetaProperties(data []byte) (m MetaProperties, err error) {
 		return m, fmt.Errorf("%w: no cluster.id", ErrCorrupt)
 	}
 	if id := props["directory.id"]; id != "" {
-		m.DirectoryID, err = ParseUUID(id)
+		m.DirectoryID, err = parseUUID(id)
 	}
 	return m, err
 }
@@ -202,12 +168,20 @@ func parsePartitionMetadata(data []byte) (id [16]byte, err error) {
 	if strings.TrimSpace(version) != "version: 0" || !strings.HasPrefix(topic, "topic_id: ") {
 		return id, fmt.Errorf("%w: partition.metadata %q", ErrCorrupt, data)
 	}
-	return ParseUUID(strings.TrimSpace(strings.TrimPrefix(topic, "topic_id: ")))
+	return parseUUID(strings.TrimSpace(strings.TrimPrefix(topic, "topic_id: ")))
+}
+
+func parseUUID(s string) (uuid.UUID, error) {
+	id, err := uuid.Parse(s)
+	if err != nil {
+		return id, fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	return id, nil
 }
 
 // writePartitionMetadata is not synced: the first flush of the log does it.
 func (l *Log) writePartitionMetadata(topicID [16]byte) error {
-	text := fmt.Sprintf("version: 0\ntopic_id: %s", FormatUUID(topicID))
+	text := fmt.Sprintf("version: 0\ntopic_id: %v", uuid.UUID(topicID))
 	if err := writeFile(l.store.o.FS, l.file(partitionMetadataFile), []byte(text), false); err != nil {
 		return err
 	}

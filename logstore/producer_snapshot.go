@@ -206,17 +206,6 @@ func (p *producerState) loadSnapshot(offset, nowMs, expirationMs int64) error {
 	return nil
 }
 
-// truncateFully forgets everything and removes every snapshot, as of a log that is empty at end.
-func (p *producerState) truncateFully(end int64) error {
-	offsets, err := p.snapshotOffsets()
-	if err != nil {
-		return err
-	}
-	p.reset(end)
-	p.snapshotEnd = 0
-	return p.removeSnapshots(offsets, func(int64) bool { return true })
-}
-
 // removeStraySnapshots removes those that no segment starts at, except the newest if it lies above all segments'
 // bases: that one is of a clean stop. bases ascend.
 func (p *producerState) removeStraySnapshots(bases []int64) error {

@@ -116,15 +116,6 @@ func TestTruncate(t *testing.T) {
 	if p.end != 3 || p.producers[1].lastSeq() != 2 {
 		t.Fatalf("end %d, last sequence %d", p.end, p.producers[1].lastSeq())
 	}
-	p.mustAppend(producing{pid: 1, seq: 3})
-	must(t, p.truncateFully(50))
-	if got := p.snapshots(); len(got) != 0 || p.producers != nil || p.end != 50 {
-		t.Fatalf("snapshots %v, producers %v, end %d", got, p.producers, p.end)
-	}
-	must(t, p.takeSnapshot(false))
-	if got := p.snapshots(); !slices.Equal(got, []int64{50}) {
-		t.Fatalf("snapshots %v", got)
-	}
 }
 
 func TestReloadWithoutSnapshots(t *testing.T) {

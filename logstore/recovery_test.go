@@ -10,6 +10,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"grete/internal/uuid"
 	"grete/internal/vfs"
 	"grete/protocol/batch"
 )
@@ -334,7 +335,7 @@ func aborted(t *testing.T, l *Log) (all []AbortedTxn) {
 
 func TestMetaProperties(t *testing.T) {
 	mem := vfs.NewMem()
-	random := strings.NewReader(strings.Repeat("0123456789abcdef", 8))
+	random := func(p []byte) { copy(p, "0123456789abcdef") }
 	id, err := PrepareDirs(mem, []string{"/a", "/b"}, MetaProperties{NodeID: 3}, random)
 	must(t, err)
 	again, err := PrepareDirs(mem, []string{"/a", "/b"}, MetaProperties{NodeID: 3}, random)
@@ -357,7 +358,7 @@ func TestMetaProperties(t *testing.T) {
 		t.Fatalf("garbled file: %v", err)
 	}
 	golden, err := ReadMetaProperties(goldenFS(t), testDir)
-	if err != nil || golden.NodeID != 1 || golden.ClusterID != "xuvXomW0TTyhvkl85SqkeA" || FormatUUID(golden.DirectoryID) != "GCtX80NfRdyna2YKZFyhjQ" {
+	if err != nil || golden.NodeID != 1 || golden.ClusterID != "xuvXomW0TTyhvkl85SqkeA" || uuid.UUID(golden.DirectoryID).String() != "GCtX80NfRdyna2YKZFyhjQ" {
 		t.Fatalf("Kafka's file: %+v, %v", golden, err)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"sync"
 
 	"golang.org/x/sync/errgroup"
+
+	"grete/internal/uuid"
 )
 
 // Store is all logs of a broker.
@@ -199,7 +201,7 @@ func (l *Log) adopt(topicID [16]byte, cfg Config) error {
 		l.parent.made++
 		l.entries.made++
 	} else if has != topicID {
-		return l.fault("open", -1, fmt.Errorf("%w: it has %s, not %s", ErrTopicIDMismatch, FormatUUID(has), FormatUUID(topicID)))
+		return l.fault("open", -1, fmt.Errorf("%w: it has %v, not %v", ErrTopicIDMismatch, uuid.UUID(has), uuid.UUID(topicID)))
 	}
 	l.Configure(cfg)
 	return nil

@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"grete/cluster/metadata"
+	"grete/internal/uuid"
 )
 
 // createTopics is ControllerApis.createTopics with ReplicationControlManager.createTopics. Topics of one request do not see
@@ -146,7 +147,7 @@ func (v *view) newTopicID() metadata.UUID {
 }
 
 func (v *view) newID() metadata.UUID {
-	return metadata.NewUUID(func(p []byte) {
+	return uuid.New(func(p []byte) {
 		for i := range p {
 			p[i] = byte(v.rand.Uint32())
 		}

@@ -31,7 +31,7 @@ type LifecycleOptions struct {
 	Logger     zerolog.Logger
 	NodeID     int32
 	ClusterID  string
-	// Incarnation is new for every run of the process (NewIncarnation).
+	// Incarnation is new for every run of the process.
 	Incarnation metadata.UUID
 	Endpoints   []metadata.Endpoint // advertised.listeners
 	Rack        string              // broker.rack, "" when none
@@ -245,6 +245,3 @@ func (l *Lifecycle) pause(ctx context.Context, d time.Duration) error {
 		return ctx.Err()
 	}
 }
-
-// NewIncarnation makes an incarnation id of random bytes.
-func NewIncarnation(fill func(p []byte)) metadata.UUID { return metadata.NewUUID(fill) }

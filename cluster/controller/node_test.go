@@ -453,15 +453,3 @@ func TestAbandonedRequestsAreNotDecided(t *testing.T) {
 	}
 	r.kill(t)
 }
-
-func TestIncarnationIDs(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 1))
-	fill := func(p []byte) {
-		for i := range p {
-			p[i] = byte(rng.Uint32())
-		}
-	}
-	if a, b := NewIncarnation(fill), NewIncarnation(fill); a == b || a.Reserved() {
-		t.Error(a, b)
-	}
-}

@@ -156,30 +156,3 @@ func FuzzRecord(f *testing.F) {
 		}
 	})
 }
-
-func TestUUID(t *testing.T) {
-	if got := MetadataTopicID.String(); got != "AAAAAAAAAAAAAAAAAAAAAQ" {
-		t.Error(got)
-	}
-	if u, err := ParseUUID(sampleID.String()); err != nil || u != sampleID {
-		t.Error(u, err)
-	}
-	for _, bad := range []string{"", "AAAA", "AAAAAAAAAAAAAAAAAAAAA!", "AAAAAAAAAAAAAAAAAAAAAAAAAA"} {
-		if _, err := ParseUUID(bad); err == nil {
-			t.Errorf("%q was accepted", bad)
-		}
-	}
-	fills := 0
-	u := NewUUID(func(p []byte) {
-		fills++
-		for i := range p {
-			p[i] = 0xfb - byte(fills) // the first fill, 0xfa…, starts with '-'… or not: the loop decides
-		}
-	})
-	if u[6]>>4 != 4 || u[8]>>6 != 2 || u.Reserved() || u.String()[0] == '-' || fills < 2 {
-		t.Errorf("%v after %d fills", u, fills)
-	}
-	if !(UUID{15: 99}).Reserved() || (UUID{15: 100}).Reserved() || (UUID{0: 1}).Reserved() {
-		t.Error("the reserved ids are 0 to 99")
-	}
-}

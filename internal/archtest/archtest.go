@@ -104,12 +104,14 @@ func checkImports(sources []source) []string {
 }
 
 // siblings tells whether two rooms of one layer may know each other: a room and what lies inside it, the
-// internal packages among themselves, and the controller, which drives its Raft node.
+// internal packages among themselves, the controller, which drives its Raft node, and whoever has ids of Kafka's.
 func siblings(from, to string) bool {
 	switch {
 	case strings.HasPrefix(from, "internal/") && strings.HasPrefix(to, "internal/"):
 		return true
 	case from == "cluster/controller" && to == "cluster/raftlog":
+		return true
+	case to == "internal/uuid":
 		return true
 	}
 	return strings.HasPrefix(to, from+"/") || strings.HasPrefix(from, to+"/")

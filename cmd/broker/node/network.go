@@ -13,11 +13,7 @@ import (
 
 // serve answers clients from now on.
 func (n *Node) serve(context.Context) error {
-	broker, err := n.newBroker()
-	if err != nil {
-		return err
-	}
-	n.server = protocol.NewServer(broker, n.serverOptions())
+	n.server = protocol.NewServer(n.newBroker(), n.serverOptions())
 	n.onStop("connections", n.stopServing)
 	for _, name := range n.sockets.names {
 		for _, socket := range n.sockets.byName[name] {
@@ -84,24 +80,20 @@ func bufferBytes(l config.Layers, name string) int {
 }
 
 // newBroker gathers what the handlers call.
-func (n *Node) newBroker() (*handlers.Broker, error) {
-	random, err := n.newRand()
-	if err != nil {
-		return nil, err
-	}
+func (n *Node) newBroker() *handlers.Broker {
 	cfg := n.o.Config
 	n.topics = handlers.NewCoordinatorTopics(n.controller, n.o.Log, coordinatorTopics(cfg.Layers)...)
 	n.onStop("internal topics", func(context.Context) error { n.topics.Close(); return nil })
 	n.producers = handlers.NewProducerIDs(n.controller, cfg.NodeID, n.brokerEpoch)
 	n.onStop("producer ids", func(context.Context) error { n.producers.Close(); return nil })
-	n.fetchSessions = handlers.NewFetchSessions(int(cfg.Int("max.incremental.fetch.session.cache.slots")), n.o.Clock, random)
+	n.fetchSessions = handlers.NewFetchSessions(int(cfg.Int("max.incremental.fetch.session.cache.slots")), n.o.Clock, n.newRand())
 	return &handlers.Broker{
 		NodeID: cfg.NodeID, ClusterID: n.clusterID, Image: n.controller.Image, Controller: n.controller,
 		Clock: n.o.Clock, Log: n.o.Log, Static: cfg.Layers, Features: features(), Loggers: n.o.Loggers, LogDirs: n.store.Dirs,
 		Groups: n.groups, Txns: n.txns, Markers: n.markers, CoordinatorTopics: n.topics, Replicas: n.replicas, ProducerIDs: n.producers,
 		FetchSessions: n.fetchSessions, Limits: limits(cfg.Layers),
 		VerifyTransactions: cfg.Bool("transaction.partition.verification.enable"),
-	}, nil
+	}
 }
 
 func limits(l config.Layers) handlers.Limits {

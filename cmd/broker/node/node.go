@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -102,11 +103,16 @@ func (n *Node) ClusterID() string { return n.clusterID }
 // Addr is where a listener accepts, as host:port, "" when there is no such listener.
 func (n *Node) Addr(listener string) string { return n.sockets.addr(listener) }
 
-// newRand is a generator of its own, seeded from the entropy.
-func (n *Node) newRand() (*rand.Rand, error) {
-	var seed [32]byte
-	if _, err := n.o.Entropy.Read(seed[:]); err != nil {
-		return nil, fmt.Errorf("entropy: %w", err)
+// random fills p from the entropy.
+func (n *Node) random(p []byte) {
+	if _, err := io.ReadFull(n.o.Entropy, p); err != nil {
+		panic(err) // the kernel's generator does not fail
 	}
-	return rand.New(rand.NewChaCha8(seed)), nil
+}
+
+// newRand is a generator of its own, seeded from the entropy.
+func (n *Node) newRand() *rand.Rand {
+	var seed [32]byte
+	n.random(seed[:])
+	return rand.New(rand.NewChaCha8(seed))
 }

@@ -3,21 +3,20 @@ package node
 import (
 	"context"
 	"fmt"
-	"io"
 
 	"grete/cluster/controller"
 	"grete/cluster/metadata"
+	"grete/internal/uuid"
 	"grete/protocol"
 )
 
-// register makes this broker known to the controller; from then on it is given partitions. At a stop it hands them
-// over first, while it still answers.
+// register makes this broker known to the controller; from then on it is given partitions.
 func (n *Node) register(ctx context.Context) error {
 	cfg := n.o.Config
 	n.lifecycle = controller.NewLifecycle(controller.LifecycleOptions{
 		Controller: n.controller, Principal: protocol.Principal{Type: "User", Name: "ANONYMOUS"},
 		Clock: n.o.Clock, Logger: n.o.Log, NodeID: cfg.NodeID, ClusterID: n.clusterID,
-		Incarnation: controller.NewIncarnation(func(p []byte) { _, _ = io.ReadFull(n.o.Entropy, p) }),
+		Incarnation: uuid.New(n.random),
 		Endpoints:   n.endpoints(), Rack: cfg.Text("broker.rack"), LogDirs: n.directoryIDs(),
 		IntervalMs: cfg.Int("broker.heartbeat.interval.ms"),
 	})

@@ -12,7 +12,7 @@ import (
 // openStore settles whose the log directories are, and opens the logs in them.
 func (n *Node) openStore(ctx context.Context) error {
 	cfg := n.o.Config
-	clusterID, err := logstore.PrepareDirs(n.o.FS, cfg.LogDirs, logstore.MetaProperties{ClusterID: cfg.ClusterID, NodeID: cfg.NodeID}, n.o.Entropy)
+	clusterID, err := logstore.PrepareDirs(n.o.FS, cfg.LogDirs, logstore.MetaProperties{ClusterID: cfg.ClusterID, NodeID: cfg.NodeID}, n.random)
 	if err != nil {
 		return err
 	}
