@@ -47,8 +47,8 @@ type Broker struct {
 	FetchSessions *FetchSessions
 	ProducerIDs   *ProducerIDs
 	Limits        Limits
-	// VerifyTransactions is transaction.partition.verification.enable.
-	VerifyTransactions bool
+	// VerifyTransactions is transaction.partition.verification.enable as it is now.
+	VerifyTransactions func() bool
 }
 
 // Limits are the broker's settings that handlers apply themselves.

@@ -20,7 +20,7 @@ func (p *produce) verifyTransactions() (refused bool) {
 		p.failAll(kerr.InvalidProducerIDMapping.Code, &message)
 		return true
 	}
-	if found && p.b.VerifyTransactions {
+	if found && p.b.asksCoordinator(produceSupport(p.r.Version)) {
 		p.verify(producer)
 	}
 	return false

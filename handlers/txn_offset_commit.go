@@ -42,7 +42,8 @@ func (b *Broker) commitTxnOffsets(req *kmsg.TxnOffsetCommitRequest, respond func
 		return
 	}
 	commit := func(guard uint64) { b.Groups.CommitTxnOffsets(req, guard, respond) }
-	if !b.VerifyTransactions {
+	support := txnOffsetCommitSupport(req.Version)
+	if !b.asksCoordinator(support) {
 		commit(0)
 		return
 	}
@@ -52,7 +53,6 @@ func (b *Broker) commitTxnOffsets(req *kmsg.TxnOffsetCommitRequest, respond func
 		fail(err)
 		return
 	}
-	support := txnOffsetCommitSupport(req.Version)
 	guard, open, err := part.StartVerification(req.ProducerID, req.ProducerEpoch, batch.NoSequence, support == addsPartitionsToo)
 	switch {
 	case err != nil:

@@ -59,6 +59,11 @@ func (b *Broker) verifyTransaction(r txn.AddRequest, support txnSupport, answer 
 	}
 }
 
+// asksCoordinator: requests that add their partitions always do; others as transaction.partition.verification.enable says.
+func (b *Broker) asksCoordinator(support txnSupport) bool {
+	return support == addsPartitionsToo || b.VerifyTransactions()
+}
+
 // bumpingClient is the transaction.version of clients whose requests add partitions by themselves.
 const bumpingClient = 2
 

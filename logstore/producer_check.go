@@ -61,8 +61,13 @@ func (p *producerState) checkData(e *producerEntry, b batch.Batch, sequenced boo
 }
 
 func (e *producerEntry) checkEpoch(b batch.Batch) error {
-	if b.ProducerEpoch() < e.epoch {
-		return fmt.Errorf("%w: producer %d sent epoch %d, epoch %d was seen", kerr.InvalidProducerEpoch, e.id, b.ProducerEpoch(), e.epoch)
+	return e.checkNotOlder(e.id, b.ProducerEpoch())
+}
+
+// checkNotOlder refuses an epoch below the one that was seen, if any was.
+func (e *producerEntry) checkNotOlder(id int64, epoch int16) error {
+	if e != nil && epoch < e.epoch {
+		return fmt.Errorf("%w: producer %d sent epoch %d, epoch %d was seen", kerr.InvalidProducerEpoch, id, epoch, e.epoch)
 	}
 	return nil
 }

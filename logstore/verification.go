@@ -45,7 +45,11 @@ func (l *Log) StartVerification(producerID int64, epoch int16, baseSequence int3
 		return 0, false, err
 	}
 	p := &l.producers
-	if e := p.producers[producerID]; e.inTransaction(epoch) {
+	e := p.producers[producerID]
+	if err := e.checkNotOlder(producerID, epoch); err != nil {
+		return 0, false, l.fault("verify", l.EndOffset(), err)
+	}
+	if e.inTransaction(epoch) {
 		return openGuard, true, nil
 	}
 	if v := p.verifying[producerID]; v != nil {
@@ -82,6 +86,9 @@ func (e *producerEntry) inTransaction(epoch int16) bool {
 func (p *producerState) checkVerified(b batch.Batch, o AppendOptions) error {
 	if o.Guard == 0 || !b.Transactional() || p.producers[b.ProducerID()].inTransaction(b.ProducerEpoch()) {
 		return nil
+	}
+	if err := p.producers[b.ProducerID()].checkNotOlder(b.ProducerID(), b.ProducerEpoch()); err != nil {
+		return err
 	}
 	if v := p.verifying[b.ProducerID()]; v == nil || v.guard != o.Guard {
 		return fmt.Errorf("%w: producer %d: record was not part of an ongoing transaction", kerr.InvalidTxnState, b.ProducerID())

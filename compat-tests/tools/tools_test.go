@@ -29,6 +29,11 @@ type bench struct {
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
+	return newBenchWith(t, nil)
+}
+
+func newBenchWith(t *testing.T, properties map[string]string) *bench {
+	t.Helper()
 	java, err := kafka.Java()
 	if err == nil {
 		var libs string
@@ -38,7 +43,7 @@ func newBench(t *testing.T) *bench {
 				start = kafka.StartApache
 			}
 			var b *kafka.Broker
-			if b, err = start(context.Background(), kafka.Options{Dir: t.TempDir()}); err == nil {
+			if b, err = start(context.Background(), kafka.Options{Dir: t.TempDir(), Properties: properties}); err == nil {
 				t.Cleanup(func() { _ = b.Stop() })
 				return &bench{t: t, b: b, libs: libs, java: java}
 			}
@@ -106,6 +111,7 @@ const (
 	deleteRecords  = "org.apache.kafka.tools.DeleteRecordsCommand"
 	configs        = "org.apache.kafka.tools.ConfigCommand"
 	logDirs        = "org.apache.kafka.tools.LogDirsCommand"
+	transactions   = "org.apache.kafka.tools.TransactionsCommand"
 )
 
 func TestTopics(t *testing.T) {

@@ -92,7 +92,7 @@ func (n *Node) newBroker() *handlers.Broker {
 		Clock: n.o.Clock, Log: n.o.Log, Static: cfg.Layers, Features: features(), Loggers: n.o.Loggers, LogDirs: n.store.Dirs,
 		Groups: n.groups, Txns: n.txns, Markers: n.markers, CoordinatorTopics: n.topics, Replicas: n.replicas, ProducerIDs: n.producers,
 		FetchSessions: n.fetchSessions, Limits: limits(cfg.Layers),
-		VerifyTransactions: cfg.Bool("transaction.partition.verification.enable"),
+		VerifyTransactions: n.verifiesTransactions,
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"grete/cluster/metadata"
 	"grete/coordinator/txn"
 	"grete/handlers"
 	"grete/internal/config"
@@ -36,6 +37,15 @@ func txnConfig(l config.Layers) txn.Config {
 	c.AddRetryMs = l.Int("add.partitions.to.txn.retry.backoff.max.ms")
 	c.TwoPhaseCommit = l.Bool("transaction.two.phase.commit.enable")
 	return c
+}
+
+// verifiesTransactions is a property that may be set for the whole cluster while it runs.
+func (n *Node) verifiesTransactions() bool {
+	const property = "transaction.partition.verification.enable"
+	if v, set := n.image().Configs(metadata.BrokerResource, "")[property]; set {
+		return v == "true"
+	}
+	return n.o.Config.Bool(property)
 }
 
 // transactionsTopicOf says how __transaction_state is made (Kafka's TransactionStateManager).
