@@ -49,12 +49,16 @@ type encoder struct {
 	count           int32
 	lastOffsetDelta int32
 	baseMs, maxMs   int64
+	horizon         bool // baseMs is a delete horizon
 }
 
 func newEncoder(opts BuildOptions) *encoder {
 	p := getBuffer()
 	return &encoder{opts: opts, pooled: p, records: (*p)[:0], maxMs: NoTimestamp}
 }
+
+// setHorizon must precede all records, whose timestamps are relative to it then.
+func (e *encoder) setHorizon(ms int64) { e.baseMs, e.horizon = ms, true }
 
 func (e *encoder) free() { putBuffer(e.pooled, e.records) }
 
@@ -72,7 +76,7 @@ func (e *encoder) add(timestampMs int64, offsetDelta int32, r Record) {
 
 // addEncoded adds a record whose key, value and headers are encoded already.
 func (e *encoder) addEncoded(timestampMs int64, offsetDelta int32, tail []byte) {
-	if e.count == 0 {
+	if e.count == 0 && !e.horizon {
 		e.baseMs = timestampMs
 	}
 	e.count++
@@ -94,25 +98,38 @@ func appendNullable(dst, data []byte) []byte {
 	return append(appendVarint(dst, int64(len(data))), data...)
 }
 
-// finish compresses the records and writes the header before them.
+// finish makes the batch.
 func (e *encoder) finish(maxTimestampMs int64) (Batch, error) {
+	return e.appendTo(make([]byte, 0, HeaderSize+len(e.records)), maxTimestampMs)
+}
+
+// appendTo appends the batch to dst: it compresses the records and writes the header before them.
+func (e *encoder) appendTo(dst []byte, maxTimestampMs int64) ([]byte, error) {
 	if e.count == 0 {
 		return nil, ErrNoRecords
 	}
-	header := make([]byte, HeaderSize, HeaderSize+len(e.records))
-	raw, err := appendCompressed(header, Compression{e.opts.Codec, e.opts.Level}, e.records)
+	at := len(dst)
+	raw, err := appendCompressed(append(dst, make([]byte, HeaderSize)...), Compression{e.opts.Codec, e.opts.Level}, e.records)
 	if err != nil {
-		return nil, err
+		return dst, err
 	}
-	if len(raw)-Overhead > math.MaxInt32 {
-		return nil, fmt.Errorf("batch: %d bytes do not fit a batch", len(raw))
+	if len(raw)-at-Overhead > math.MaxInt32 {
+		return dst, fmt.Errorf("batch: %d bytes do not fit a batch", len(raw)-at)
 	}
-	b := Batch(raw)
+	e.writeHeader(Batch(raw[at:]), maxTimestampMs)
+	return raw, nil
+}
+
+func (e *encoder) writeHeader(b Batch, maxTimestampMs int64) {
 	b.SetBaseOffset(e.opts.BaseOffset)
 	b.put32(lengthAt, int32(len(b)-Overhead))
 	b.SetPartitionLeaderEpoch(e.opts.LeaderEpoch)
 	b[magicAt] = currentMagic
-	binary.BigEndian.PutUint16(b[attributesAt:], e.opts.attributes())
+	attributes := e.opts.attributes()
+	if e.horizon {
+		attributes |= deleteHorizonBit
+	}
+	binary.BigEndian.PutUint16(b[attributesAt:], attributes)
 	b.put32(lastOffsetDeltaAt, e.lastOffsetDelta)
 	b.put64(baseTimestampAt, e.baseMs)
 	b.put64(maxTimestampAt, maxTimestampMs)
@@ -121,7 +138,6 @@ func (e *encoder) finish(maxTimestampMs int64) (Batch, error) {
 	b.put32(baseSequenceAt, e.opts.BaseSequence)
 	b.put32(recordCountAt, e.count)
 	b.sign()
-	return b, nil
 }
 
 func (o BuildOptions) attributes() uint16 {
