@@ -14,13 +14,14 @@ const (
 	recoveryPointFile = "recovery-point-offset-checkpoint"
 	logStartFile      = "log-start-offset-checkpoint"
 	highWatermarkFile = "replication-offset-checkpoint"
+	cleanerFile       = "cleaner-offset-checkpoint"
 	leaderEpochFile   = "leader-epoch-checkpoint"
 
 	checkpointVersion = 0
 )
 
 // checkpointFiles in the order in which they are written.
-var checkpointFiles = []string{recoveryPointFile, logStartFile, highWatermarkFile}
+var checkpointFiles = []string{recoveryPointFile, logStartFile, highWatermarkFile, cleanerFile}
 
 // maxCheckpointEntries bounds what a count line can make us allocate.
 const maxCheckpointEntries = 4 << 20

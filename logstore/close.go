@@ -16,6 +16,7 @@ func (s *Store) Close() error {
 func (s *Store) close() error {
 	close(s.stop)
 	s.cancelPending()
+	s.cleaner.close()
 	logs := s.Logs()
 	for _, l := range logs {
 		l.refuse()

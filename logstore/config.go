@@ -32,6 +32,10 @@ type Config struct {
 	MaxMessageBytes                 int32
 	Delete, Compact                 bool // cleanup.policy
 	ProducerIDExpirationMs          int64
+
+	DeleteRetentionMs                      int64 // of tombstones and markers, from when compaction first meets them
+	MinCompactionLagMs, MaxCompactionLagMs int64 // the latter: none where not positive
+	MinCleanableDirtyRatio                 float64
 }
 
 // DefaultConfig is Kafka's LogConfig without overrides.
@@ -50,6 +54,9 @@ func DefaultConfig() Config {
 		MaxMessageBytes:        1<<20 + 12,
 		Delete:                 true,
 		ProducerIDExpirationMs: (24 * time.Hour).Milliseconds(),
+		DeleteRetentionMs:      (24 * time.Hour).Milliseconds(),
+		MaxCompactionLagMs:     math.MaxInt64,
+		MinCleanableDirtyRatio: 0.5,
 	}
 }
 
@@ -73,7 +80,19 @@ func (c Config) withDefaults() *Config {
 	if c.ProducerIDExpirationMs <= 0 {
 		c.ProducerIDExpirationMs = d.ProducerIDExpirationMs
 	}
+	if c.MaxCompactionLagMs <= 0 {
+		c.MaxCompactionLagMs = d.MaxCompactionLagMs
+	}
 	return &c
+}
+
+// maxSegmentMs: a record of a compacted topic must not wait in the active segment for longer than it may stay
+// uncompacted (LogConfig.maxSegmentMs).
+func (c *Config) maxSegmentMs() int64 {
+	if c.Compact {
+		return min(c.SegmentMs, c.MaxCompactionLagMs)
+	}
+	return c.SegmentMs
 }
 
 // Options open a Store.
@@ -89,6 +108,7 @@ type Options struct {
 	CheckInterval                 time.Duration   // log.retention.check.interval.ms
 	FlushOffsetCheckpointInterval time.Duration
 	OnDirOffline                  func(dir string, err error) // called once per directory
+	Cleaner                       CleanerConfig
 }
 
 // Values of Options fields that are not positive.

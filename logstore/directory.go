@@ -197,6 +197,10 @@ func (d *logDir) offsets(name string) map[ID]int64 {
 			if start := l.StartOffset(); start > 0 {
 				offsets[l.id] = start
 			}
+		case cleanerFile:
+			if cleaned := l.cleaned.Load(); cleaned != neverCleaned {
+				offsets[l.id] = cleaned
+			}
 		}
 	}
 	return offsets

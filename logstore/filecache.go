@@ -58,12 +58,21 @@ func (o *openFile) release() {
 	}
 }
 
+// cached returns the file if it is open, nil otherwise; the caller releases it.
+func (f *lazyFile) cached() *openFile {
+	o := f.current.Load()
+	if o == nil || !o.retain() {
+		return nil
+	}
+	if !o.used.Load() {
+		o.used.Store(true)
+	}
+	return o
+}
+
 // acquire returns f's open file, opening path() when needed; the caller releases it.
 func (c *fileCache) acquire(f *lazyFile, path func() string) (*openFile, error) {
-	if o := f.current.Load(); o != nil && o.retain() {
-		if !o.used.Load() {
-			o.used.Store(true)
-		}
+	if o := f.cached(); o != nil {
 		return o, nil
 	}
 	file, err := c.openAny(path())

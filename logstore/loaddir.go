@@ -26,6 +26,11 @@ func (l *Log) tidy() (segmentFiles, error) {
 	if err != nil {
 		return segmentFiles{}, err
 	}
+	if changed {
+		if err := l.store.o.FS.SyncDir(*l.path.Load()); err != nil { // a .swap that came back would count as finished
+			return segmentFiles{}, err
+		}
+	}
 	swapped, err := l.finishSwap(names)
 	if err != nil {
 		return segmentFiles{}, err
@@ -79,23 +84,26 @@ func (l *Log) removeLeftovers(names map[string]fs.DirEntry) (changed bool, err e
 	return changed, nil
 }
 
-// finishSwap renames .swap files into place after removing the segments that they cover.
+// finishSwap renames .swap files into place after removing the segments that they cover. The removals are made
+// durable first: no crash leaves a covered segment beside what covers it.
 func (l *Log) finishSwap(names map[string]fs.DirEntry) (changed bool, err error) {
-	from, to := int64(math.MaxInt64), int64(math.MinInt64)
-	for name := range names {
-		if base, ok := offsetOfFile(name); ok && strings.HasSuffix(name, logSuffix+swapSuffix) {
-			end, err := l.endOfFile(name, base)
-			if err != nil {
-				return false, err
-			}
-			from, to = min(from, base), max(to, end)
-		}
+	covered, err := l.coveredBySwap(names)
+	if err != nil {
+		return false, err
 	}
 	for name := range names {
-		if offset, ok := offsetOfFile(name); ok && offset >= from && offset < to && !strings.HasSuffix(name, swapSuffix) {
-			if err := removeIfExists(l.store.o.FS, l.file(name)); err != nil {
-				return changed, err
-			}
+		offset, ok := offsetOfFile(name)
+		if !ok || !covered(offset) || strings.HasSuffix(name, swapSuffix) || name == fileName(offset, snapshotSuffix) {
+			continue
+		}
+		if err := removeIfExists(l.store.o.FS, l.file(name)); err != nil {
+			return changed, err
+		}
+		changed = true
+	}
+	if changed {
+		if err := l.store.o.FS.SyncDir(*l.path.Load()); err != nil {
+			return changed, err
 		}
 	}
 	for name := range names {
@@ -108,6 +116,21 @@ func (l *Log) finishSwap(names map[string]fs.DirEntry) (changed bool, err error)
 		changed = true
 	}
 	return changed, nil
+}
+
+// coveredBySwap tells which base offsets lie in what the .swap segments replace.
+func (l *Log) coveredBySwap(names map[string]fs.DirEntry) (func(base int64) bool, error) {
+	from, to := int64(math.MaxInt64), int64(math.MinInt64)
+	for name := range names {
+		if base, ok := offsetOfFile(name); ok && strings.HasSuffix(name, logSuffix+swapSuffix) {
+			end, err := l.endOfFile(name, base)
+			if err != nil {
+				return nil, err
+			}
+			from, to = min(from, base), max(to, end, base+1)
+		}
+	}
+	return func(base int64) bool { return base >= from && base < to }, nil
 }
 
 // endOfFile is the offset after the last whole batch of a .log file that is not a segment yet.

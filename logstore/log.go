@@ -13,7 +13,7 @@ import (
 // Log is one partition's log: one writer at a time, readers that never wait for it.
 //
 // mu orders writers: appends, roll, truncation, removal of segments. Readers take view and tail, which are
-// published whole. Locks are taken in the order Log.mu, segment.indexMu, fileCache.mu.
+// published whole. Locks are taken in the order Log.reshape, Log.mu, segment.indexMu, segment.names, fileCache.mu.
 type Log struct {
 	id      ID
 	topicID atomic.Pointer[[16]byte]
@@ -36,6 +36,16 @@ type Log struct {
 
 	epochs epochCache
 
+	// cleaned is the first offset that compaction has not seen, neverCleaned before the first time. uncleanable: it
+	// failed in a way that trying again does not mend.
+	cleaned     atomic.Int64
+	uncleanable atomic.Bool
+
+	// reshape is held, before mu, by whoever truncates, removes or replaces segments; the append of new ones needs mu
+	// alone.
+	reshape sync.Mutex
+	swaps   int // compactions since the start; reshape
+
 	mu        sync.Mutex
 	writer    *writer // nil until the first append to the active segment
 	producers producerState
@@ -57,7 +67,10 @@ type changes struct{ made, synced uint64 }
 
 func (c *changes) dirty() bool { return c.made != c.synced }
 
-const noUnstable = math.MaxInt64
+const (
+	noUnstable   = math.MaxInt64
+	neverCleaned = -1
+)
 
 func (l *Log) ID() ID { return l.id }
 

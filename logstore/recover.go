@@ -53,9 +53,11 @@ func (l *Log) recover(recoveryPoint int64) (int64, error) {
 	return end, nil
 }
 
-// isHole: batches are missing between two segments. Compaction leaves such gaps, a crash that lost a segment's last
-// pages as well.
-func (l *Log) isHole(end, base int64) bool { return end < base && !l.config().Compact }
+// isHole: batches are missing between end and base. Compaction leaves such gaps, a crash that lost a segment's last
+// pages as well. A topic that is compacted no more has gaps up to where compaction came.
+func (l *Log) isHole(end, base int64) bool {
+	return end < base && !l.config().Compact && base > l.cleaned.Load()
+}
 
 // rebuildProducersBelow brings the producer state to the offset from which recovery walks.
 func (l *Log) rebuildProducersBelow(offset int64) error {
@@ -184,7 +186,7 @@ func (w *recovery) checkOrder(h batch.Batch) error {
 	switch {
 	case h.BaseOffset() < w.end:
 		return fmt.Errorf("%w: batch at offset %d where %d was due", ErrCorrupt, h.BaseOffset(), w.end)
-	case h.BaseOffset() > w.end && !w.log.config().Compact && w.pos > 0:
+	case w.pos > 0 && w.log.isHole(w.end, h.BaseOffset()):
 		return fmt.Errorf("%w: batch at offset %d where %d was due", ErrCorrupt, h.BaseOffset(), w.end)
 	case h.LastOffset()-w.segment.base > maxRelativeOffset:
 		return fmt.Errorf("%w: offset %d does not fit its segment", ErrCorrupt, h.LastOffset())

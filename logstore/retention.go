@@ -1,10 +1,5 @@
 package logstore
 
-import (
-	"errors"
-	"io/fs"
-)
-
 // AdvanceStart raises the start offset (DeleteRecords, retention); segments wholly below it are deleted. The
 // checkpoint is written before a file goes: no crash brings back records below the start.
 func (l *Log) AdvanceStart(offset int64) error {
@@ -38,6 +33,8 @@ func (l *Log) raiseStart(offset int64) error {
 
 // removeBelowStart deletes the segments whose successor begins at or below the start.
 func (l *Log) removeBelowStart() error {
+	l.reshape.Lock()
+	defer l.reshape.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.usable("delete segments"); err != nil {
@@ -73,27 +70,24 @@ func (l *Log) removeSegments(segments []*segment) error {
 }
 
 func (l *Log) removeSegment(s *segment) error {
-	fsys := l.store.o.FS
 	s.deleted.Store(true)
-	suffixes := []string{logSuffix, indexSuffix, timeIndexSuffix, txnIndexSuffix}
-	for _, suffix := range suffixes {
-		name := s.path(suffix)
-		if err := fsys.Rename(name, name+deletedSuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	if err := removeIfExists(fsys, s.path(snapshotSuffix)); err != nil {
+	if err := s.rename(deletedSuffix); err != nil {
 		return err
 	}
+	if err := removeIfExists(l.store.o.FS, s.snapshotPath()); err != nil {
+		return err
+	}
+	l.removeLater(s)
+	return nil
+}
+
+// removeLater removes the files of a segment that was renamed aside, after file.delete.delay.ms.
+func (l *Log) removeLater(s *segment) {
 	l.store.later(l.config().FileDeleteDelayMs, func() {
-		s.forget()
-		for _, suffix := range suffixes {
-			if err := removeIfExists(fsys, s.path(suffix)+deletedSuffix); err != nil {
-				l.store.o.Log.Warn().Str("log", l.id.String()).Err(err).Msg("removing a deleted segment")
-			}
+		if err := s.removeFiles(); err != nil {
+			l.store.o.Log.Warn().Str("log", l.id.String()).Err(err).Msg("removing a deleted segment")
 		}
 	})
-	return nil
 }
 
 // retain applies the topic's retention: it raises the start over the expired segments and tells whether
@@ -116,7 +110,7 @@ func (l *Log) retain(nowMs int64) (bool, error) {
 }
 
 // retentionStart is the end of the segments, from the first on, that are wholly below the high watermark and
-// too many bytes or too old.
+// too many bytes, too old, or emptied by compaction.
 func (l *Log) retentionStart(nowMs int64) (int64, error) {
 	c, segments := l.config(), l.segments()
 	if !c.Delete {
@@ -133,7 +127,7 @@ func (l *Log) retentionStart(nowMs int64) (int64, error) {
 		if next > l.HighWatermark() || i == len(segments)-1 && size == 0 {
 			break
 		}
-		over := next <= l.StartOffset() || c.RetentionBytes >= 0 && excess-size >= 0
+		over := next <= l.StartOffset() || size == 0 || c.RetentionBytes >= 0 && excess-size >= 0
 		if !over && c.RetentionMs >= 0 {
 			largest, err := l.segmentTimeMs(s)
 			if err != nil {

@@ -19,6 +19,11 @@ type segment struct {
 	size    atomic.Int64 // bytes of whole batches; the file has no others but while an append runs
 	deleted atomic.Bool  // its files carry .deleted, or are about to
 
+	// suffix is what the names of its files end in beyond their kind: nothing, .cleaned and .swap while compaction makes
+	// the segment, .deleted and the like at its end. names: a file is not opened by name while names change.
+	suffix atomic.Pointer[string]
+	names  sync.RWMutex
+
 	data    lazyFile
 	offsets indexFile
 	times   indexFile
@@ -40,22 +45,61 @@ type segment struct {
 
 func (l *Log) newSegment(base, sizeBytes int64) *segment {
 	s := &segment{log: l, base: base}
+	s.suffix.Store(&noSuffix)
 	s.size.Store(sizeBytes)
 	s.offsets = indexFile{segment: s, suffix: indexSuffix, entryBytes: offsetEntryBytes}
 	s.times = indexFile{segment: s, suffix: timeIndexSuffix, entryBytes: timeEntryBytes}
 	s.txns = newTxnIndex(l.store.files, base, func() string { return s.path(txnIndexSuffix) })
+	s.txns.names = &s.names
 	return s
 }
 
-func (s *segment) path(suffix string) string { return s.log.file(fileName(s.base, suffix)) }
+var noSuffix = ""
 
-// open also finds the file of a segment that is being deleted: readers that took an older view may finish.
-func (s *segment) open(f *lazyFile, suffix string) (*openFile, error) {
-	o, err := s.log.store.files.acquire(f, func() string { return s.path(suffix) })
-	if errors.Is(err, fs.ErrNotExist) && s.deleted.Load() {
-		return s.log.store.files.acquire(f, func() string { return s.path(suffix) + deletedSuffix })
+// path is the present name of the segment's file of that kind.
+func (s *segment) path(kind string) string {
+	return s.log.file(fileName(s.base, kind) + *s.suffix.Load())
+}
+
+// snapshotPath is the producer state at the segment's base, which is the log's rather than the segment's.
+func (s *segment) snapshotPath() string { return s.log.file(fileName(s.base, snapshotSuffix)) }
+
+// open finds the file under whatever name it has: readers that took an older view of the log may finish.
+func (s *segment) open(f *lazyFile, kind string) (*openFile, error) {
+	if o := f.cached(); o != nil {
+		return o, nil
 	}
-	return o, err
+	s.names.RLock()
+	defer s.names.RUnlock()
+	return s.log.store.files.acquire(f, func() string { return s.path(kind) })
+}
+
+// fileKinds are a segment's own files.
+var fileKinds = []string{logSuffix, indexSuffix, timeIndexSuffix, txnIndexSuffix}
+
+// rename gives the segment's files another suffix; of those that do not exist, nothing is asked.
+func (s *segment) rename(suffix string) error {
+	s.names.Lock()
+	defer s.names.Unlock()
+	for _, kind := range fileKinds {
+		err := s.log.store.o.FS.Rename(s.path(kind), s.log.file(fileName(s.base, kind)+suffix))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	s.suffix.Store(&suffix)
+	return nil
+}
+
+// removeFiles closes the segment's files once nobody reads them, and removes them.
+func (s *segment) removeFiles() error {
+	s.forget()
+	for _, kind := range fileKinds {
+		if err := removeIfExists(s.log.store.o.FS, s.path(kind)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *segment) openData() (*openFile, error) { return s.open(&s.data, logSuffix) }

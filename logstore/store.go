@@ -29,6 +29,7 @@ type Store struct {
 	background sync.WaitGroup
 	stop       chan struct{}
 	pending    pendingWork
+	cleaner    *cleaner
 	closeOnce  sync.Once
 	closeErr   error
 }
@@ -37,12 +38,14 @@ type Store struct {
 func Open(ctx context.Context, o Options) (*Store, error) {
 	o = o.withDefaults()
 	s := &Store{o: o, files: newFileCache(o.FS, o.MaxOpenFiles), logs: map[ID]*Log{}, stop: make(chan struct{})}
+	s.cleaner = newCleaner(s)
 	if err := s.open(ctx); err != nil {
 		s.background.Wait()
 		return nil, errors.Join(err, s.unlock())
 	}
 	checks, checkpoints := o.Clock.NewTicker(o.CheckInterval), o.Clock.NewTicker(o.FlushOffsetCheckpointInterval)
 	s.background.Go(func() { s.housekeeping(checks, checkpoints) })
+	s.cleaner.start()
 	return s, nil
 }
 
@@ -101,6 +104,7 @@ func (d *logDir) loadLogs(ctx context.Context) error {
 	recovery := d.readCheckpoint(recoveryPointFile)
 	starts := d.readCheckpoint(logStartFile)
 	watermarks := d.readCheckpoint(highWatermarkFile)
+	cleaned := d.readCheckpoint(cleanerFile)
 	ids, err := d.partitionDirs()
 	if err != nil {
 		return err
@@ -113,6 +117,9 @@ func (d *logDir) loadLogs(ctx context.Context) error {
 		}
 		group.Go(func() error {
 			l := d.store.newLog(id, d, d.store.o.ConfigOf(id))
+			if offset, ok := cleaned[id]; ok {
+				l.cleaned.Store(offset)
+			}
 			err := l.load(loadState{clean: clean, recovery: recovery[id], start: starts[id], highWatermark: watermarks[id]})
 			if err != nil {
 				return l.fault("load", -1, err)
@@ -123,7 +130,7 @@ func (d *logDir) loadLogs(ctx context.Context) error {
 	if err := errors.Join(group.Wait(), ctx.Err()); err != nil {
 		return err
 	}
-	d.noteStale(recovery, starts, watermarks)
+	d.noteStale(recovery, starts, watermarks, cleaned)
 	return nil
 }
 
@@ -134,6 +141,7 @@ func (s *Store) newLog(id ID, d *logDir, c Config) *Log {
 	l.topicID.Store(new([16]byte))
 	l.Configure(c)
 	l.firstUnstable.Store(noUnstable)
+	l.cleaned.Store(neverCleaned)
 	l.producers = newProducerState(s.o.FS, dir)
 	return l
 }
@@ -280,6 +288,8 @@ func (s *Store) takeOut(id ID, op, suffix string) (l *Log, aside string, err err
 
 // moveAside closes the log for good and renames its directory at once.
 func (l *Log) moveAside(op, suffix string) (aside string, err error) {
+	l.reshape.Lock()
+	defer l.reshape.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true

@@ -11,6 +11,8 @@ import (
 // The checkpointed recovery point is lowered first: a crash in the middle leaves a log that the next start reads
 // from there. Segments go from the last to the first, so that what is left is a prefix.
 func (l *Log) TruncateTo(offset int64) error {
+	l.reshape.Lock()
+	defer l.reshape.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.usable("truncate"); err != nil {
@@ -42,6 +44,8 @@ func (l *Log) TruncateTo(offset int64) error {
 
 // RestartAt drops all records and makes offset the start and the end (Kafka's truncateFullyAndStartAt).
 func (l *Log) RestartAt(offset int64) error {
+	l.reshape.Lock()
+	defer l.reshape.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.usable("restart"); err != nil {
@@ -77,13 +81,22 @@ func (l *Log) lowerCheckpoints(offset int64) error {
 	l.durable.Store(min(l.durable.Load(), offset))
 	l.recovery.Store(min(l.recovery.Load(), offset))
 	l.start.Store(min(l.start.Load(), offset))
+	cleaned := l.cleaned.Load() > offset
+	if cleaned {
+		l.cleaned.Store(offset)
+	}
 	if durable {
 		if err := l.dir.writeCheckpoint(recoveryPointFile); err != nil {
 			return err
 		}
 	}
 	if start {
-		return l.dir.writeCheckpoint(logStartFile)
+		if err := l.dir.writeCheckpoint(logStartFile); err != nil {
+			return err
+		}
+	}
+	if cleaned {
+		return l.dir.writeCheckpoint(cleanerFile)
 	}
 	return nil
 }

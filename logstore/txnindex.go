@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 	"sync/atomic"
 )
 
@@ -24,13 +25,14 @@ type txnIndex struct {
 	cache *fileCache
 	base  int64 // the segment's
 	path  func() string
+	names *sync.RWMutex // held while path's answer is used
 	file  lazyFile
 	count atomic.Int64 // entries; -1 until the file was looked at
 	last  int64        // last entry's LastOffset, of changes' knowledge only; -1 when none
 }
 
 func newTxnIndex(cache *fileCache, base int64, path func() string) *txnIndex {
-	x := &txnIndex{cache: cache, base: base, path: path, last: -1}
+	x := &txnIndex{cache: cache, base: base, path: path, names: new(sync.RWMutex), last: -1}
 	x.count.Store(-1)
 	return x
 }
@@ -40,7 +42,9 @@ func (x *txnIndex) entries() (int64, error) {
 	if n := x.count.Load(); n >= 0 {
 		return n, nil
 	}
+	x.names.RLock()
 	info, err := x.cache.fs.Stat(x.path())
+	x.names.RUnlock()
 	if errors.Is(err, os.ErrNotExist) {
 		x.count.CompareAndSwap(-1, 0)
 		return 0, nil
@@ -50,6 +54,15 @@ func (x *txnIndex) entries() (int64, error) {
 	}
 	x.count.CompareAndSwap(-1, info.Size()/txnEntryBytes)
 	return x.count.Load(), nil
+}
+
+func (x *txnIndex) open() (*openFile, error) {
+	if o := x.file.cached(); o != nil {
+		return o, nil
+	}
+	x.names.RLock()
+	defer x.names.RUnlock()
+	return x.cache.acquire(&x.file, x.path)
 }
 
 // append adds the transaction that a marker at the log's end has aborted.
@@ -66,7 +79,7 @@ func (x *txnIndex) append(txn AbortedTxn) error {
 	if txn.LastOffset <= x.last {
 		return fmt.Errorf("%w: transaction index entry at %d after %d", ErrCorrupt, txn.LastOffset, x.last)
 	}
-	f, err := x.cache.acquire(&x.file, x.path)
+	f, err := x.open()
 	if err != nil {
 		return err
 	}
@@ -103,7 +116,7 @@ func (x *txnIndex) each(from int64, f func(i int64, txn AbortedTxn) bool) error 
 	if err != nil || from >= n {
 		return err
 	}
-	file, err := x.cache.acquire(&x.file, x.path)
+	file, err := x.open()
 	if err != nil {
 		return err
 	}
@@ -226,7 +239,7 @@ func (x *txnIndex) cut(entries int64) error {
 			return err
 		}
 	}
-	f, err := x.cache.acquire(&x.file, x.path)
+	f, err := x.open()
 	if err != nil {
 		return err
 	}
@@ -242,7 +255,7 @@ func (x *txnIndex) sync() error {
 	if err != nil || n == 0 {
 		return err
 	}
-	f, err := x.cache.acquire(&x.file, x.path)
+	f, err := x.open()
 	if err != nil {
 		return err
 	}

@@ -107,7 +107,7 @@ func (l *Log) mayHoldMarkers(s *segment) bool {
 		}
 		return false
 	}
-	data, err := readFile(l.store.o.FS, segments[i+1].path(snapshotSuffix))
+	data, err := readFile(l.store.o.FS, segments[i+1].snapshotPath())
 	if err != nil {
 		return true
 	}

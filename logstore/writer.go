@@ -122,7 +122,7 @@ func (l *Log) shouldRoll(seg *segment, sizeBytes int, s span) bool {
 	c, size := l.config(), seg.size.Load()
 	maxEntries := func(x *indexFile) int { return int(c.SegmentIndexBytes) / x.entryBytes }
 	return size > int64(c.SegmentBytes)-int64(sizeBytes) ||
-		size > 0 && l.waitedMs(s.maxTimestampMs) > c.SegmentMs-l.writer.jitterMs ||
+		size > 0 && l.waitedMs(s.maxTimestampMs) > c.maxSegmentMs()-l.writer.jitterMs ||
 		seg.offsets.len() >= maxEntries(&seg.offsets) ||
 		seg.times.len() >= maxEntries(&seg.times)-1 ||
 		s.last-seg.base > math.MaxInt32
