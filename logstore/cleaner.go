@@ -147,6 +147,9 @@ func (c *cleaner) release(l *Log) {
 // compact runs one pass over r and checkpoints how far it came.
 func (c *cleaner) compact(r *cleanRange, filter *batch.Filter) error {
 	cfg, started := c.cfg.Load(), c.store.o.Clock.Now()
+	if err := r.secure(); err != nil {
+		return err
+	}
 	keys, err := newOffsetMap(cfg.maxKeys(), r.end-r.dirty, cfg.LoadFactor, cfg.Entropy)
 	if err != nil {
 		return err
@@ -163,6 +166,21 @@ func (c *cleaner) compact(r *cleanRange, filter *batch.Filter) error {
 	}
 	p.stats.DurationMs = c.store.o.Clock.Now().Sub(started).Milliseconds()
 	c.compacted(r.log, p.stats)
+	return nil
+}
+
+// secure makes durable what a compaction of r relies on: no record may go for the sake of a later one, or of a marker,
+// that a crash could still take. The recovery point is written down as recovery asks (isHole).
+func (r *cleanRange) secure() error {
+	l := r.log
+	if l.durable.Load() < r.decided || l.recovery.Load() < r.end {
+		if err := l.flushNow(); err != nil {
+			return err
+		}
+	}
+	if err := l.dir.writeCheckpoint(recoveryPointFile); err != nil {
+		return &writeError{err}
+	}
 	return nil
 }
 

@@ -13,6 +13,8 @@ type cleanRange struct {
 	// overdueMs is by how long a record of [dirty, end) has waited for more than max.compaction.lag.ms.
 	overdueMs   int64
 	truncations uint64 // Log.truncations at the moment
+	// decided is above every marker that decides a transaction of the range.
+	decided int64
 }
 
 // ratio is the share of bytes that are dirty.
@@ -41,6 +43,7 @@ func (l *Log) cleanRange(nowMs int64) (*cleanRange, error) {
 	}
 	active := len(r.segments) - 1
 	limit := min(l.LastStableOffset(), r.segments[active].base)
+	r.decided = l.HighWatermark()
 	young, err := r.firstYoung(nowMs)
 	if err != nil {
 		return nil, err

@@ -53,6 +53,20 @@ func (l *Log) flushRefusal(offset int64) error {
 	return nil
 }
 
+// flushNow returns when everything written so far is synced, index files of closed segments included.
+func (l *Log) flushNow() error {
+	done := make(chan error, 1)
+	l.mu.Lock()
+	if err := l.flushRefusal(l.EndOffset()); err != nil {
+		l.mu.Unlock()
+		return err
+	}
+	l.flushes.waiters = append(l.flushes.waiters, flushWaiter{l.EndOffset(), func(err error) { done <- err }})
+	l.startFlush()
+	l.mu.Unlock()
+	return <-done
+}
+
 // flushInBackground asks for everything below offset to be synced, whoever waits. Callers hold mu.
 func (l *Log) flushInBackground(offset int64) {
 	l.flushes.waiters = append(l.flushes.waiters, flushWaiter{offset, func(error) {}})

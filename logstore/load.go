@@ -11,6 +11,7 @@ import (
 // loadState is what the log directory's checkpoints say of a log.
 type loadState struct {
 	clean                          bool
+	checkpointed                   bool // the recovery point checkpoint was there
 	recovery, start, highWatermark int64
 }
 
@@ -109,7 +110,7 @@ func (l *Log) loadProducers(end int64) error {
 // findEnd is the log end: of a cleanly closed log read from its last segment, else found by recovery.
 func (l *Log) findEnd(state loadState) (int64, error) {
 	if !state.clean {
-		return l.recover(state.recovery)
+		return l.recover(state)
 	}
 	s := l.active()
 	size := s.size.Load()
@@ -129,7 +130,8 @@ func (l *Log) findEnd(state loadState) (int64, error) {
 	if errors.Is(err, ErrCorrupt) {
 		// Something wrote to the log after its clean stop, or cut it: trust nothing above the recovery point.
 		l.store.o.Log.Error().Str("log", l.id.String()).Err(err).Msg("cleanly closed log is damaged: recovering it")
-		return l.recover(min(state.recovery, s.base))
+		state.recovery = min(state.recovery, s.base)
+		return l.recover(state)
 	}
 	return end, err
 }

@@ -16,7 +16,8 @@ const maxRelativeOffset = math.MaxInt32
 // recover walks the segments from that of the recovery point on, as they may be what a crash left: it cuts the log
 // at the first batch that is not whole, rebuilds their indexes and brings producers and epochs up to the end that
 // it returns. Checksums are computed from the recovery point on; what is below was synced.
-func (l *Log) recover(recoveryPoint int64) (int64, error) {
+func (l *Log) recover(state loadState) (int64, error) {
+	recoveryPoint := state.recovery
 	segments := l.segments()
 	first := len(segments) - 1
 	for first > 0 && segments[first].base > recoveryPoint {
@@ -29,7 +30,7 @@ func (l *Log) recover(recoveryPoint int64) (int64, error) {
 	end := from
 	for i := first; i < len(segments); i++ {
 		s := segments[i]
-		if i > first && l.isHole(end, s.base) {
+		if i > first && l.isHole(end, s.base, state) {
 			l.store.o.Log.Warn().Str("log", l.id.String()).Int64("end", end).Int64("segment", s.base).
 				Msg("segments do not follow each other: cutting the log at the gap")
 			return end, l.dropSegments(i)
@@ -53,10 +54,17 @@ func (l *Log) recover(recoveryPoint int64) (int64, error) {
 	return end, nil
 }
 
-// isHole: batches are missing between end and base. Compaction leaves such gaps, a crash that lost a segment's last
-// pages as well. A topic that is compacted no more has gaps up to where compaction came.
-func (l *Log) isHole(end, base int64) bool {
-	return end < base && !l.config().Compact && base > l.cleaned.Load()
+// isHole: batches are missing between a segment's end and the next one's base, both above the recovery point, as when
+// a crash took the last pages of the former. Compaction leaves such gaps too, but works below the recovery point only,
+// which it writes down before; where the checkpoint is lost, nothing is concluded.
+func (l *Log) isHole(end, base int64, state loadState) bool {
+	return end < base && base > l.cleaned.Load() && (state.checkpointed || !l.config().Compact)
+}
+
+// isGap: batches are missing inside a segment, and never were compacted. A compacted topic's follower gets its leader's
+// gaps.
+func (l *Log) isGap(end, next int64) bool {
+	return end < next && next > l.cleaned.Load() && !l.config().Compact
 }
 
 // rebuildProducersBelow brings the producer state to the offset from which recovery walks.
@@ -186,7 +194,7 @@ func (w *recovery) checkOrder(h batch.Batch) error {
 	switch {
 	case h.BaseOffset() < w.end:
 		return fmt.Errorf("%w: batch at offset %d where %d was due", ErrCorrupt, h.BaseOffset(), w.end)
-	case w.pos > 0 && w.log.isHole(w.end, h.BaseOffset()):
+	case w.pos > 0 && w.log.isGap(w.end, h.BaseOffset()):
 		return fmt.Errorf("%w: batch at offset %d where %d was due", ErrCorrupt, h.BaseOffset(), w.end)
 	case h.LastOffset()-w.segment.base > maxRelativeOffset:
 		return fmt.Errorf("%w: offset %d does not fit its segment", ErrCorrupt, h.LastOffset())

@@ -120,7 +120,7 @@ func (d *logDir) loadLogs(ctx context.Context) error {
 			if offset, ok := cleaned[id]; ok {
 				l.cleaned.Store(offset)
 			}
-			err := l.load(loadState{clean: clean, recovery: recovery[id], start: starts[id], highWatermark: watermarks[id]})
+			err := l.load(loadState{clean: clean, checkpointed: recovery != nil, recovery: recovery[id], start: starts[id], highWatermark: watermarks[id]})
 			if err != nil {
 				return l.fault("load", -1, err)
 			}
@@ -131,6 +131,9 @@ func (d *logDir) loadLogs(ctx context.Context) error {
 		return err
 	}
 	d.noteStale(recovery, starts, watermarks, cleaned)
+	if recovery == nil {
+		return d.writeCheckpoint(recoveryPointFile) // from now on, that it is missing means that it was lost
+	}
 	return nil
 }
 

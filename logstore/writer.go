@@ -148,10 +148,19 @@ func (l *Log) segmentFor(sizeBytes int, s span) (*segment, error) {
 	if !l.shouldRoll(seg, sizeBytes, s) {
 		return seg, nil
 	}
-	if err := l.roll(s.first); err != nil {
+	if err := l.roll(l.rollBase(s)); err != nil {
 		return nil, l.failed("roll", s.first, err)
 	}
 	return l.active(), nil
+}
+
+// rollBase is the log end even where a follower's next batch begins later, so that segments which were never compacted
+// follow each other without a gap: recovery tells by it that a segment lost its end.
+func (l *Log) rollBase(s span) int64 {
+	if end := l.EndOffset(); s.last-end <= math.MaxInt32 {
+		return end
+	}
+	return s.first
 }
 
 // roll closes the active segment and begins one at base. Whatever fails, the old one stays active and whole.
