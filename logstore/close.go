@@ -84,7 +84,7 @@ func (l *Log) close() error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.markDurable(work.end)
+	l.markDurable(work.end, work.end)
 	return nil
 }
 

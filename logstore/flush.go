@@ -259,7 +259,7 @@ func (l *Log) flushed(w flushWork, err error) []flushWaiter {
 	}
 	l.entriesSynced(w)
 	if w.truncations == l.truncations {
-		l.markDurable(w.end)
+		l.markDurable(w.end, w.recoveryPoint())
 	}
 	var served, waiting []flushWaiter
 	for _, x := range l.flushes.waiters {
@@ -279,16 +279,25 @@ func (l *Log) entriesSynced(w flushWork) {
 	l.parent.synced = max(l.parent.synced, w.parent.made)
 }
 
-// markDurable notes that all below end is synced; the recovery point stays below index files that are not.
-// Callers hold mu.
-func (l *Log) markDurable(end int64) {
+// recoveryPoint lies inside the active segment, never at its end: should it roll there, an unclean start must still read
+// it again, as its index files are not synced.
+func (w *flushWork) recoveryPoint() int64 {
+	if w.end > w.active.base {
+		return w.end - 1
+	}
+	return w.end
+}
+
+// markDurable notes that all below end is synced; the recovery point, at most at point, stays below index files that are
+// not. Callers hold mu.
+func (l *Log) markDurable(end, point int64) {
 	l.durable.Store(max(end, l.durable.Load()))
 	segments := l.segments()
 	for _, s := range segments[:len(segments)-1] {
-		if s.indexDirty && s.base < end {
-			end = s.base
+		if s.indexDirty && s.base < point {
+			point = s.base
 			break
 		}
 	}
-	l.recovery.Store(max(end, l.recovery.Load()))
+	l.recovery.Store(max(point, l.recovery.Load()))
 }
