@@ -29,6 +29,9 @@ func NewTopicConfig(t config.Topic, producerIDExpirationMs int64) *TopicConfig {
 			FlushMessages: t.FlushMessages, FlushMs: t.FlushMs, FileDeleteDelayMs: t.FileDeleteDelayMs,
 			MaxMessageBytes: t.MaxMessageBytes, Delete: t.Delete, Compact: t.Compact,
 			ProducerIDExpirationMs: producerIDExpirationMs,
+			DeleteRetentionMs:      t.DeleteRetentionMs,
+			MinCompactionLagMs:     t.MinCompactionLagMs, MaxCompactionLagMs: t.MaxCompactionLagMs,
+			MinCleanableDirtyRatio: t.MinCleanableDirtyRatio,
 		},
 		Produce: batch.Policy{
 			Target: compressionOf(t), BeforeMaxMs: t.TimestampBeforeMaxMs, AfterMaxMs: t.TimestampAfterMaxMs,

@@ -210,6 +210,12 @@ func (b *Broker) checkNumbers(st *static, _ Sources) error {
 	if _, err := b.ConnectionsPerIPOverrides(); err != nil {
 		return st.refuse("max.connections.per.ip.overrides", err.Error())
 	}
+	if threads := b.Int("log.cleaner.threads"); threads < 1 {
+		return st.refuse("log.cleaner.threads", "must be at least 1; log.cleaner.enable=false turns compaction off")
+	} else if b.Int("log.cleaner.dedupe.buffer.size")/threads <= 1<<20 {
+		return st.refuse(st.firstSet(chain{{"log.cleaner.dedupe.buffer.size", 1}, {"log.cleaner.threads", 1}}),
+			"each of log.cleaner.threads needs more than 1 MiB of log.cleaner.dedupe.buffer.size")
+	}
 	if err := b.ValidateTopic(nil); err != nil {
 		return st.refuse("log.cleaner.min.compaction.lag.ms", err.Error())
 	}

@@ -123,6 +123,8 @@ func TestRefusals(t *testing.T) {
 		{"controller.quorum.voters=1@a:9,2@b:9", "config: controller.quorum.voters=1@a:9,2@b:9 (f): only a quorum of this one node is supported yet"},
 		{"controller.quorum.voters=2@b:9", "config: controller.quorum.voters=2@b:9 (f): must contain node.id=1"},
 		{"log.retention.hours=0", "config: log.retention.hours=0 (f): must be unlimited (-1) or at least 1 ms"},
+		{"log.cleaner.threads=0", "config: log.cleaner.threads=0 (f): must be at least 1; log.cleaner.enable=false turns compaction off"},
+		{"log.cleaner.threads=500", "config: log.cleaner.threads=500 (f): each of log.cleaner.threads needs more than 1 MiB of log.cleaner.dedupe.buffer.size"},
 		{"queued.max.request.bytes=5", "config: queued.max.request.bytes=5 (f): must be at least socket.request.max.bytes=104857600"},
 		{"max.connections.per.ip=0", "config: max.connections.per.ip=0 (f): 0 is allowed only with max.connections.per.ip.overrides"},
 		{"max.connections.per.ip.overrides=a", `config: max.connections.per.ip.overrides=a (f): "a" is not host:count`},

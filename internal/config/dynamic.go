@@ -84,8 +84,8 @@ func (l Layers) validateDynamicRelations(values map[string]string, perBroker boo
 	if next.Topic(nil).SegmentMs < 1 {
 		return errors.New("requirement failed: log.roll.ms must be greater than or equal to 1")
 	}
-	if next.Int("log.cleaner.dedupe.buffer.size")/next.Int("log.cleaner.threads") <= 1<<20 {
-		return errors.New("requirement failed: log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.")
+	if err := l.validateCleaner(next); err != nil {
+		return err
 	}
 	for _, dir := range next.List("cordoned.log.dirs") {
 		if !slices.Contains(next.List("log.dirs"), dir) {
@@ -96,6 +96,22 @@ func (l Layers) validateDynamicRelations(values map[string]string, perBroker boo
 		return err
 	}
 	return l.validateThreads(next)
+}
+
+// validateCleaner also holds what Kafka's LogCleaner.validateReconfiguration does.
+func (l Layers) validateCleaner(next Layers) error {
+	current, wanted := l.Int("log.cleaner.threads"), next.Int("log.cleaner.threads")
+	switch {
+	case wanted < 1:
+		return errors.New("Log cleaner threads should be at least 1")
+	case next.Int("log.cleaner.dedupe.buffer.size")/wanted <= 1<<20:
+		return errors.New("requirement failed: log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.")
+	case wanted < current/2:
+		return fmt.Errorf("Log cleaner threads cannot be reduced to less than half the current value %d", current)
+	case wanted > current*2:
+		return fmt.Errorf("Log cleaner threads cannot be increased to more than double the current value %d", current)
+	}
+	return nil
 }
 
 func (l Layers) validateThreads(next Layers) error {

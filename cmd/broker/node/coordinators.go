@@ -78,6 +78,7 @@ func (n *Node) resign(p *replica.Partition, epoch int32) {
 
 // applyImage follows the metadata: first the partitions, then what groups committed for topics that are no more.
 func (n *Node) applyImage(old, im *metadata.Image, delta metadata.Delta) {
+	n.configureCleaner(im, delta)
 	n.replicas.Apply(old, im, delta)
 	var gone []string
 	for _, name := range delta.Topics {

@@ -30,6 +30,7 @@ func (n *Node) openStore(ctx context.Context) error {
 		CheckInterval:                 millis(cfg.Int("log.retention.check.interval.ms")),
 		FlushOffsetCheckpointInterval: millis(cfg.Int("log.flush.offset.checkpoint.interval.ms")),
 		OnDirOffline:                  n.dirOffline,
+		Cleaner:                       n.cleanerConfig(cfg.Layers),
 	})
 	if err != nil {
 		return err
