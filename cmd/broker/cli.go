@@ -12,9 +12,11 @@ func newRootCommand(p process) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "grete",
 		Short:         "A Kafka broker in one binary",
+		Version:       version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
+	root.SetVersionTemplate("grete {{.Version}}\n")
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(newServeCommand(p), newVersionCommand())
 	return root
@@ -25,7 +27,7 @@ func newServeCommand(p process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the broker until SIGTERM or SIGINT",
-		Long: "Run the broker until SIGTERM or SIGINT; a second signal stops it at once.\n\n" +
+		Long: "Run the broker until SIGTERM or SIGINT; another a second later stops it at once.\n\n" +
 			"Settings are Kafka's, from server.properties (--config), KAFKA_* variables and --set, each stronger than the one\n" +
 			"before. Without any, data goes to ./data and clients are served on localhost:9092.",
 		Args: cobra.NoArgs,
@@ -36,6 +38,7 @@ func newServeCommand(p process) *cobra.Command {
 	cmd.Flags().StringVar(&f.dataDir, "data-dir", "", "data `directory` (log.dirs)")
 	cmd.Flags().StringArrayVar(&f.set, "set", nil, "`key=value` of any Kafka property; may be repeated")
 	cmd.Flags().BoolVar(&f.ephemeral, "ephemeral", false, "keep the data in a temporary directory that is removed at the end")
+	cmd.MarkFlagsMutuallyExclusive("data-dir", "ephemeral")
 	return cmd
 }
 

@@ -24,7 +24,7 @@ func main() {
 type process struct {
 	args, env      []string
 	stdout, stderr io.Writer
-	signals        <-chan os.Signal // the first asks it to stop, the second to stop at once
+	signals        <-chan os.Signal // the first asks it to stop, another to stop at once
 }
 
 // run returns the exit code: 0, or 1 when it cannot start or go on, with one line on stderr that says why.

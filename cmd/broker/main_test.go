@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -16,6 +17,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"grete/internal/clock"
 )
 
 // program is run on a goroutine of the test.
@@ -107,6 +110,25 @@ func TestServeUntilASignal(t *testing.T) {
 	}
 }
 
+// A second signal forces the end, but not one that is an echo of the first.
+func TestSecondSignal(t *testing.T) {
+	c := clock.NewManual(time.Unix(0, 0))
+	stopped, signals, result := make(chan error), make(chan os.Signal), make(chan error)
+	go func() { result <- awaitStop(stopped, signals, c) }()
+	signals <- syscall.SIGTERM
+	stopped <- nil
+	if err := <-result; err != nil {
+		t.Error(err)
+	}
+	go func() { result <- awaitStop(stopped, signals, c) }()
+	signals <- syscall.SIGTERM
+	c.Advance(echoTime)
+	signals <- syscall.SIGTERM
+	if err := <-result; !errors.Is(err, errForced) {
+		t.Error(err)
+	}
+}
+
 func TestEphemeralLeavesNothing(t *testing.T) {
 	tmp := t.TempDir()
 	p := runProgram(t, []string{"TMPDIR=" + tmp}, "serve", "--listen", "127.0.0.1:0", "--ephemeral", "--set", "admin.listen=")
@@ -156,6 +178,7 @@ func TestOneLineAndExitCode1(t *testing.T) {
 		{"serve --data-dir DIR --set num.partitons=1", "did you mean num.partitions?"},
 		{"serve --data-dir DIR --set nonsense", "--set nonsense: not key=value"},
 		{"serve --data-dir DIR --listen nonsense", "--listen=nonsense: not host:port"},
+		{"serve --ephemeral --data-dir DIR", "[data-dir ephemeral]"},
 		{"serve --nonsense", "unknown flag: --nonsense"},
 		{"nonsense", `unknown command "nonsense"`},
 	} {
@@ -179,8 +202,11 @@ func write(t *testing.T, name, text string) {
 }
 
 func TestVersion(t *testing.T) {
-	var stdout bytes.Buffer
-	if code := run(context.Background(), process{args: []string{"version"}, stdout: &stdout, stderr: io.Discard}); code != 0 || stdout.String() != "grete dev\n" {
-		t.Errorf("exit code %d, %q", code, stdout.String())
+	for _, arg := range []string{"version", "--version"} {
+		var stdout bytes.Buffer
+		code := run(context.Background(), process{args: []string{arg}, stdout: &stdout, stderr: io.Discard})
+		if code != 0 || stdout.String() != "grete dev\n" {
+			t.Errorf("%s: exit code %d, %q", arg, code, stdout.String())
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -18,6 +19,10 @@ import (
 
 // stopTimeout bounds a graceful stop; requests that are still parked then are dropped.
 const stopTimeout = 30 * time.Second
+
+// echoTime is how long further signals mean the same as the first: timeout(1) and supervisors signal a process and then
+// its group, make passes on what a terminal has sent to both.
+const echoTime = time.Second
 
 // errForced: a second signal came.
 var errForced = errors.New("stopped by a second signal; the next start checks the logs")
@@ -70,13 +75,24 @@ func wait(ctx context.Context, p process, n *node.Node, log zerolog.Logger) erro
 	defer cancel()
 	stopped := make(chan error, 1)
 	go func() { stopped <- n.Stop(stopCtx) }() // ends with the process when it is forced
-	select {
-	case err := <-stopped:
-		if failure == nil && err == nil {
-			log.Info().Msg("stopped")
+	err := awaitStop(stopped, p.signals, clock.System)
+	if failure == nil && err == nil {
+		log.Info().Msg("stopped")
+	}
+	return errors.Join(failure, err)
+}
+
+// awaitStop waits for the stop, or for a signal that comes echoTime or more after it has begun.
+func awaitStop(stopped <-chan error, signals <-chan os.Signal, c clock.Clock) error {
+	begun := c.Now()
+	for {
+		select {
+		case err := <-stopped:
+			return err
+		case <-signals:
+			if c.Now().Sub(begun) >= echoTime {
+				return errForced
+			}
 		}
-		return errors.Join(failure, err)
-	case <-p.signals:
-		return errors.Join(failure, errForced)
 	}
 }

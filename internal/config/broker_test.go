@@ -103,7 +103,7 @@ broker.id=7`)})
 func TestRefusals(t *testing.T) {
 	for _, tt := range []struct{ file, want string }{
 		{"num.partitons=1", "config: num.partitons=1 (f): nobody knows this property, did you mean num.partitions?"},
-		{"zookeeper.connect=a:1", "config: zookeeper.connect=a:1 (f): nobody knows this property"},
+		{"zookeeper.connect=a:1", "config: zookeeper.connect=a:1 (f): nobody knows this property: Kafka has had no ZooKeeper since 4.0; leave it out"},
 		{"retention.ms=1", "config: retention.ms=1 (f): nobody knows this property: it is a topic's; the broker's default is log.retention.ms"},
 		{"message.max.bytes=-1", "config: message.max.bytes=-1 (f): Value must be at least 0; allowed: int of at least 0"},
 		{"log.cleanup.policy=x", "config: log.cleanup.policy=x (f): String must be one of: compact, delete; allowed: a list, of compact, delete"},

@@ -7,6 +7,9 @@ func hint(name string) string {
 	if c, ok := topicSynonyms[name]; ok {
 		return ": it is a topic's; the broker's default is " + c[0].name
 	}
+	if strings.HasPrefix(name, "zookeeper.") {
+		return ": Kafka has had no ZooKeeper since 4.0; leave it out"
+	}
 	if near := nearest(name); near != "" {
 		return ", did you mean " + near + "?"
 	}

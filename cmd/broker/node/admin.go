@@ -28,7 +28,8 @@ func (n *Node) startAdmin(context.Context) error {
 		n.o.Log.Warn().Err(err).Msg("no metrics and health over HTTP")
 		return nil
 	}
-	n.o.Log.Info().Stringer("address", server.Addr()).Msg("metrics and health")
+	n.adminAddr = server.Addr().String()
+	n.o.Log.Info().Str("address", n.adminAddr).Msg("metrics and health")
 	n.onStop("admin", server.Shutdown)
 	return nil
 }

@@ -4,6 +4,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -24,19 +26,9 @@ func get(t *testing.T, url string) (int, string) {
 	return resp.StatusCode, string(body)
 }
 
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
 func TestMetricsAndHealth(t *testing.T) {
-	address := freeAddress(t)
-	n := start(t, options(t, vfs.NewMem(), "admin.listen="+address))
+	n := start(t, options(t, vfs.NewMem(), "admin.listen=127.0.0.1:0"))
+	address := n.AdminAddr()
 	cl := client(t, n)
 	createTopic(t, cl, "orders", 2)
 	produce(t, cl, "orders", 0, 10)
@@ -54,6 +46,42 @@ func TestMetricsAndHealth(t *testing.T) {
 	} {
 		if !strings.Contains(body, line+"\n") {
 			t.Errorf("no %q in the metrics", line)
+		}
+	}
+}
+
+// docs/METRICS.md names every metric, or its end behind an ellipsis, and none that is not there.
+func TestMetricsAreDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/METRICS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := map[string]bool{}
+	for _, span := range regexp.MustCompile("`[^`\n]+`").FindAllString(string(page), -1) {
+		named[strings.Trim(span, "`…")] = true
+	}
+	n := start(t, options(t, vfs.NewMem(), "admin.listen=127.0.0.1:0"))
+	cl := client(t, n)
+	createTopic(t, cl, "orders", 1)
+	produce(t, cl, "orders", 0, 1)
+	_, body := get(t, "http://"+n.AdminAddr()+"/metrics")
+	shown := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^(kafka_[a-z]+_[a-z]+_)([a-z_]+)`).FindAllStringSubmatch(body, -1) {
+		group, name := m[1], m[2]
+		for _, s := range []string{group + name, name, strings.TrimSuffix(name, "_total"), group + "…_total"} {
+			shown[s] = true
+		}
+		if aggregate := regexp.MustCompile(`ms_(count|sum)$`).FindString(name); aggregate != "" {
+			name = aggregate
+			shown[name] = true
+		}
+		if !named[group+name] && !named[name] && !named[strings.TrimSuffix(name, "_total")] {
+			t.Errorf("docs/METRICS.md does not name %s", m[0])
+		}
+	}
+	for name := range named {
+		if regexp.MustCompile("^kafka_").MatchString(name) && !shown[name] {
+			t.Errorf("docs/METRICS.md names %s, which a broker does not show", name)
 		}
 	}
 }

@@ -39,6 +39,7 @@ type Node struct {
 	fetchSessions *handlers.FetchSessions
 	server        *protocol.Server
 	serving       sync.WaitGroup
+	adminAddr     string
 
 	stops       []stop // what was started
 	failed      chan error
@@ -102,6 +103,9 @@ func (n *Node) ClusterID() string { return n.clusterID }
 
 // Addr is where a listener accepts, as host:port, "" when there is no such listener.
 func (n *Node) Addr(listener string) string { return n.sockets.addr(listener) }
+
+// AdminAddr is where metrics and health are served, as host:port, "" when they are not.
+func (n *Node) AdminAddr() string { return n.adminAddr }
 
 // random fills p from the entropy.
 func (n *Node) random(p []byte) {
