@@ -1,0 +1,138 @@
+package logstore
+
+import (
+	"errors"
+	"math"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"grete/internal/vfs"
+)
+
+// verified is a log, and what its first write of a transaction needs.
+type verified struct {
+	*Log
+	t *testing.T
+}
+
+func newVerified(t *testing.T) verified {
+	s := openTest(t, testOptions(vfs.NewMem()))
+	t.Cleanup(func() { must(t, s.Close()) })
+	return verified{createTest(t, s, testConfig()), t}
+}
+
+func (v verified) start(pid int64, epoch int16, seq int32, bumps bool) uint64 {
+	v.t.Helper()
+	guard, open, err := v.StartVerification(pid, epoch, seq, bumps)
+	if err != nil || open || guard <= openGuard {
+		v.t.Fatalf("guard %d, open %t, %v", guard, open, err)
+	}
+	return guard
+}
+
+func (v verified) write(p producing, guard uint64, want error) {
+	v.t.Helper()
+	p.txn = true
+	if _, err := v.AppendWith(p.at(v.t, 0), 0, AppendOptions{Guard: guard}); !errors.Is(err, want) || (err == nil) != (want == nil) {
+		v.t.Fatalf("%+v: %v, want %v", p, err, want)
+	}
+}
+
+func (v verified) end(pid int64, epoch int16, coordinatorEpoch int32, version int8, want error) {
+	v.t.Helper()
+	o := AppendOptions{Coordinator: true, TransactionVersion: version}
+	if _, err := v.AppendWith(marker(v.t, 0, pid, epoch, false, coordinatorEpoch), 0, o); !errors.Is(err, want) || (err == nil) != (want == nil) {
+		v.t.Fatalf("marker of epoch %d: %v, want %v", epoch, err, want)
+	}
+}
+
+// A transaction begins with the guard it was verified under, and only while nothing has ended it in between.
+func TestTransactionsBeginVerified(t *testing.T) {
+	v := newVerified(t)
+	guard := v.start(1, 0, 0, false)
+	v.write(producing{pid: 1}, guard+1, kerr.InvalidTxnState)
+	v.write(producing{pid: 2}, guard, kerr.InvalidTxnState)
+	if again := v.start(1, 0, 5, false); again != guard {
+		t.Errorf("guards %d and %d of one verification", guard, again)
+	}
+	v.write(producing{pid: 1}, guard, nil)
+	if g, open, err := v.StartVerification(1, 0, 1, false); !open || g == 0 || err != nil {
+		t.Fatalf("an open transaction: %d, %t, %v", g, open, err)
+	}
+	v.write(producing{pid: 1, seq: 1}, openGuard, nil)
+	v.end(1, 0, 0, 0, nil)
+	v.write(producing{pid: 1, seq: 2}, openGuard, kerr.InvalidTxnState) // delayed: it was open when it was sent
+	late := v.start(1, 0, 2, false)
+	v.end(1, 0, 0, 0, nil)
+	v.write(producing{pid: 1, seq: 2}, late, kerr.InvalidTxnState)
+	v.write(producing{pid: 3}, 0, nil) // no guard is asked for
+}
+
+func TestVerificationRefusesOldEpochs(t *testing.T) {
+	v := newVerified(t)
+	guard := v.start(1, 4, 0, true)
+	v.write(producing{pid: 1, epoch: 4}, guard, nil)
+	if _, _, err := v.StartVerification(1, 3, 0, true); !errors.Is(err, kerr.InvalidProducerEpoch) {
+		t.Errorf("old epoch: %v", err)
+	}
+	v.write(producing{pid: 1, epoch: 3}, guard, kerr.InvalidProducerEpoch)
+}
+
+// Of batches that were sent together the lowest sequence begins; a client of transaction.version 2 begins with 0.
+func TestFirstSequenceOfATransaction(t *testing.T) {
+	v := newVerified(t)
+	guard := v.start(1, 0, 5, false)
+	v.start(1, 0, 3, false)
+	v.write(producing{pid: 1, seq: 5}, guard, kerr.OutOfOrderSequenceNumber)
+	v.write(producing{pid: 1, seq: 3}, guard, nil)
+	bumping := v.start(2, 0, 5, true)
+	v.write(producing{pid: 2, seq: 5}, bumping, kerr.OutOfOrderSequenceNumber)
+	v.write(producing{pid: 2}, bumping, nil)
+	v.end(2, 1, 0, 2, nil)
+	next := v.start(2, 1, 7, true)
+	v.write(producing{pid: 2, epoch: 1, seq: 7}, next, kerr.OutOfOrderSequenceNumber)
+}
+
+// Markers for clients of transaction.version 2 are above the transaction's epoch; the same marker may come again.
+func TestMarkersBumpTheEpoch(t *testing.T) {
+	v := newVerified(t)
+	v.write(producing{pid: 1, epoch: 6}, 0, nil)
+	v.end(1, 6, 0, 2, kerr.InvalidProducerEpoch)
+	v.end(1, 5, 0, 2, kerr.InvalidProducerEpoch)
+	v.end(1, 7, 0, 2, nil)
+	v.end(1, 7, 0, 2, nil)
+	v.end(1, 6, 0, 0, kerr.InvalidProducerEpoch)
+	v.write(producing{pid: 2, epoch: math.MaxInt16}, 0, nil)
+	v.end(2, math.MaxInt16, 0, 2, nil)
+}
+
+func TestVerificationsAreBounded(t *testing.T) {
+	v := newVerified(t)
+	for pid := range int64(maxVerifications) {
+		v.start(pid, 0, 0, true)
+	}
+	if _, _, err := v.StartVerification(maxVerifications, 0, 0, true); !errors.Is(err, ErrBusy) {
+		t.Fatalf("one too many: %v", err)
+	}
+	v.expireProducers(v.nowMs() + v.config().ProducerIDExpirationMs)
+	v.start(maxVerifications, 0, 0, true)
+	if n := len(v.producers.verifying); n != 1 {
+		t.Errorf("%d are left after their time", n)
+	}
+}
+
+func TestActiveProducers(t *testing.T) {
+	v := newVerified(t)
+	v.write(producing{pid: 9, epoch: 2, count: 3, ms: 50}, 0, nil)
+	v.write(producing{pid: 4, ms: 60}, 0, nil)
+	v.end(4, 1, 8, 2, nil)
+	got := v.ActiveProducers()
+	want := []ProducerInfo{
+		{ID: 4, Epoch: 1, LastSequence: -1, LastTimestampMs: 77, CoordinatorEpoch: 8, TxnFirstOffset: -1},
+		{ID: 9, Epoch: 2, LastSequence: 2, LastTimestampMs: 50, CoordinatorEpoch: -1, TxnFirstOffset: 0},
+	}
+	if len(got) != 2 || got[0] != want[0] || got[1] != want[1] {
+		t.Errorf("%+v\nwant %+v", got, want)
+	}
+}
