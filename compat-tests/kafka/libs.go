@@ -3,6 +3,7 @@
 package kafka
 
 import (
+	"bytes"
 	"context"
 	_ "embed"
 	"errors"
@@ -22,26 +23,30 @@ var ErrMissing = errors.New("toolchain missing")
 //go:embed pom.xml
 var pom []byte
 
-// Libs returns the directory with Kafka's jars: the environment's KAFKA_LIBS, or a cache beside this module that
-// Maven fills once.
+// Libs returns the directory with Kafka's jars: the environment's KAFKA_LIBS, or a cache that Maven fills once.
 func Libs(ctx context.Context) (string, error) {
 	if dir := os.Getenv("KAFKA_LIBS"); dir != "" {
 		return dir, nil
 	}
-	dir := filepath.Join(moduleDir(), ".cache", "kafka-"+Version)
-	libs := filepath.Join(dir, "libs")
-	if _, err := os.Stat(filepath.Join(dir, "complete")); err == nil {
-		return libs, nil
-	}
-	return libs, fetch(ctx, dir, libs)
+	return Jars(ctx, "kafka-"+Version, pom)
 }
 
-func fetch(ctx context.Context, dir, libs string) error {
+// Jars returns a directory with the jars that a pom depends on: a cache beside this module, filled when the pom is new.
+func Jars(ctx context.Context, name string, pom []byte) (string, error) {
+	dir := filepath.Join(moduleDir(), ".cache", name)
+	libs := filepath.Join(dir, "libs")
+	if has, err := os.ReadFile(filepath.Join(dir, "complete")); err == nil && bytes.Equal(has, pom) {
+		return libs, nil
+	}
+	return libs, fetch(ctx, dir, libs, pom)
+}
+
+func fetch(ctx context.Context, dir, libs string, pom []byte) error {
 	mvn, err := exec.LookPath("mvn")
 	if err != nil {
-		return fmt.Errorf("%w: mvn, which fetches Kafka %s (or name a directory of its jars in KAFKA_LIBS)", ErrMissing, Version)
+		return fmt.Errorf("%w: mvn, which fetches the jars of %s", ErrMissing, filepath.Base(dir))
 	}
-	if err := os.MkdirAll(libs, 0o755); err != nil {
+	if err := errors.Join(os.RemoveAll(libs), os.MkdirAll(libs, 0o755)); err != nil {
 		return err
 	}
 	file := filepath.Join(dir, "pom.xml")
@@ -50,9 +55,9 @@ func fetch(ctx context.Context, dir, libs string) error {
 	}
 	cmd := exec.CommandContext(ctx, mvn, "-q", "-B", "-f", file, "dependency:copy-dependencies", "-DoutputDirectory="+libs)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("fetch Kafka %s: %w\n%s", Version, err, out)
+		return fmt.Errorf("fetch %s: %w\n%s", filepath.Base(dir), err, out)
 	}
-	return os.WriteFile(filepath.Join(dir, "complete"), nil, 0o644)
+	return os.WriteFile(filepath.Join(dir, "complete"), pom, 0o644)
 }
 
 // Java returns the java command.

@@ -57,7 +57,21 @@ func (r *run) copyOnce(ctx context.Context, s *kgo.GroupTransactSession, name, t
 	op.Outcome = outcome(err)
 	op.Commit = committed || err != nil
 	r.record(op)
+	if !op.Commit {
+		r.rewound(s.Client(), name)
+	}
 	return err
+}
+
+// rewound: a session that aborts goes back to what was committed.
+func (r *run) rewound(cl *kgo.Client, name string) {
+	op := history.Op{Kind: history.Assign, Client: name}
+	for topic, parts := range cl.CommittedOffsets() {
+		for p, o := range parts {
+			op.Offsets = append(op.Offsets, history.Position{Partition: history.Partition{Topic: topic, ID: p}, Offset: max(0, o.Offset)})
+		}
+	}
+	r.record(op)
 }
 
 // passOn returns when every copy is acknowledged, or one is not.
