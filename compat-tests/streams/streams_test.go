@@ -48,7 +48,7 @@ type bench struct {
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	libs, err := kafka.Jars(t.Context(), "streams-"+kafka.Version, pom)
+	libs, err := kafka.Jars(t.Context(), "streams", pom)
 	skipOrFail(t, err)
 	b := &bench{t: t, libs: libs, dir: t.TempDir(), want: map[string]int{}}
 	b.startBroker()
