@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"time"
 )
 
 // Record is one record as every client can tell it; nil Key and Value are null.
@@ -70,6 +71,9 @@ type agent struct {
 	out *bufio.Reader
 }
 
+// opTimeout bounds an operation; an agent that takes longer is killed.
+const opTimeout = time.Minute
+
 const agentLineBytes = 4 << 20 // a 900 KB value in base64, with room
 
 // startAgent runs command, which speaks operations on its standard input and output.
@@ -92,6 +96,8 @@ func startAgent(log io.Writer, name string, args ...string) (Client, error) {
 }
 
 func (a *agent) Do(op Op) (Reply, error) {
+	hung := time.AfterFunc(opTimeout, func() { _ = a.cmd.Process.Kill() })
+	defer hung.Stop()
 	line, err := json.Marshal(op)
 	if err != nil {
 		return Reply{}, err

@@ -23,8 +23,6 @@ type franzMember struct {
 // NewFranz drives twmb/franz-go.
 func NewFranz(addr string) Client { return &franz{addr: addr, members: map[string]*franzMember{}} }
 
-const opTimeout = 30 * time.Second
-
 var franzCodecs = map[string]kgo.CompressionCodec{"none": kgo.NoCompression(), "gzip": kgo.GzipCompression(),
 	"snappy": kgo.SnappyCompression(), "lz4": kgo.Lz4Compression(), "zstd": kgo.ZstdCompression()}
 

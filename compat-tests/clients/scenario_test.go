@@ -35,6 +35,7 @@ type scenario struct {
 	name   string
 	can    can
 	before map[string][]Record // what phase one wrote, for phase two
+	half   bool                // phase one has passed
 }
 
 func (s *scenario) topic(kind string) string { return s.name + "-" + kind }

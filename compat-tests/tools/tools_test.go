@@ -115,6 +115,7 @@ const (
 )
 
 func TestTopics(t *testing.T) {
+	t.Parallel()
 	k := newBench(t)
 	at := []string{"--bootstrap-server", "{b}"}
 	call := func(args ...string) string { return k.run("", topics, append(at[:2:2], args...)...) }
@@ -139,6 +140,7 @@ func TestTopics(t *testing.T) {
 }
 
 func TestConsole(t *testing.T) {
+	t.Parallel()
 	k := newBench(t)
 	var in strings.Builder
 	for i := range 100 {
@@ -176,6 +178,7 @@ func TestConsole(t *testing.T) {
 }
 
 func TestPerformanceTools(t *testing.T) {
+	t.Parallel()
 	k := newBench(t)
 	k.run("", topics, "--bootstrap-server", "{b}", "--create", "--topic", "perf", "--partitions", "3")
 	for _, codec := range []string{"none", "gzip", "snappy", "lz4", "zstd"} {
@@ -187,6 +190,7 @@ func TestPerformanceTools(t *testing.T) {
 }
 
 func TestVerifiable(t *testing.T) {
+	t.Parallel()
 	k := newBench(t)
 	k.run("", topics, "--bootstrap-server", "{b}", "--create", "--topic", "v", "--partitions", "2")
 	k.want(k.run("", verifyProducer, "--bootstrap-server", "{b}", "--topic", "v", "--max-messages", "1000", "--acks", "-1"), `"acked":1000`)
@@ -197,6 +201,7 @@ func TestVerifiable(t *testing.T) {
 
 // TestDumpLog reads our data directory with kafka-dump-log after traffic of every codec.
 func TestDumpLog(t *testing.T) {
+	t.Parallel()
 	k := newBench(t)
 	k.run("", topics, "--bootstrap-server", "{b}", "--create", "--topic", "d", "--partitions", "1", "--config", "segment.bytes=1048576", "--config", "index.interval.bytes=512")
 	for _, codec := range []string{"none", "gzip", "snappy", "lz4", "zstd"} {
@@ -207,28 +212,33 @@ func TestDumpLog(t *testing.T) {
 	if err := k.b.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	dumped := 0
-	for _, pattern := range []string{"d-0/*.log", "d-0/*.index", "d-0/*.timeindex", "d-0/*.snapshot", "__consumer_offsets-*/*.log"} {
+	logs := k.filesWithData("d-0/*.log", "d-0/*.index", "d-0/*.timeindex", "d-0/*.snapshot")
+	out := k.run("", dumpLog, "--files", strings.Join(logs, ","), "--deep-iteration", "--index-sanity-check")
+	if fault := regexp.MustCompile(".*(mismatch|isvalid: false|out of order).*").FindString(out); fault != "" {
+		t.Fatal(fault)
+	}
+	k.want(out, logs...)
+	offsets := k.filesWithData("__consumer_offsets-*/*.log")
+	k.want(k.run("", dumpLog, "--files", strings.Join(offsets, ","), "--offsets-decoder", "--deep-iteration"), offsets...)
+	if len(logs) < 6 || len(offsets) == 0 {
+		t.Fatalf("only %d and %d files to dump in %s", len(logs), len(offsets), k.b.DataDir)
+	}
+}
+
+// filesWithData lists the files of the data directory that are not empty.
+func (k *bench) filesWithData(patterns ...string) []string {
+	k.t.Helper()
+	var out []string
+	for _, pattern := range patterns {
 		files, err := filepath.Glob(filepath.Join(k.b.DataDir, pattern))
 		if err != nil {
-			t.Fatal(err)
+			k.t.Fatal(err)
 		}
 		for _, f := range files {
-			if info, err := os.Stat(f); err != nil || info.Size() == 0 {
-				continue
+			if info, err := os.Stat(f); err == nil && info.Size() > 0 {
+				out = append(out, f)
 			}
-			if strings.Contains(f, "__consumer_offsets") {
-				k.run("", dumpLog, "--files", f, "--offsets-decoder", "--deep-iteration")
-			} else {
-				out := k.run("", dumpLog, "--files", f, "--deep-iteration", "--index-sanity-check")
-				if strings.Contains(out, "mismatch") || strings.Contains(out, "isvalid: false") || strings.Contains(out, "out of order") {
-					t.Fatalf("%s: %s", f, out)
-				}
-			}
-			dumped++
 		}
 	}
-	if dumped < 6 {
-		t.Fatalf("only %d files to dump in %s", dumped, k.b.DataDir)
-	}
+	return out
 }
