@@ -226,7 +226,7 @@ func TestUnverifiedProduce(t *testing.T) {
 	if code := old.end(4, true); code != kerr.ProducerFenced.Code {
 		t.Errorf("zombie ends, v4: %d", code)
 	}
-	r.broker.VerifyTransactions = func() bool { return false }
+	r.trusting.Store(true)
 	if a := c.send(9, 0, "v"); a.ErrorCode != 0 {
 		t.Errorf("without verification: %d", a.ErrorCode)
 	}

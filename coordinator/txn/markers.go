@@ -18,40 +18,54 @@ func (sh *shard) prepared(tx *coordinator.Tx, e *entry, m metadata) {
 
 // send writes the markers that are missing, once the outcome is committed. Whatever keeps it from that, it tries again.
 func (sh *shard) send(tx *coordinator.Tx, e *entry) {
-	m, unsent, epoch := e.metadata, e.unsent, tx.Epoch
+	e.attempt++
+	a := attempt{sh, e, e.attempt, e.unsent}
+	m, epoch := e.metadata, tx.Epoch
 	tx.Reply(func(err error) {
 		if err != nil {
-			sh.s.submit(e.id, func(sh *shard, tx *coordinator.Tx) { sh.resendLater(tx, e.id) }, gone)
+			a.submit(func(tx *coordinator.Tx) { sh.resendLater(tx, e) })
 			return
 		}
-		sh.s.writeMarkers(e.id, &m, unsent, epoch)
+		a.write(&m, epoch)
 	})
+}
+
+// attempt is one try to write a transaction's markers. An answer that comes when another coordinator, or the next
+// transaction, is at work means nothing any more.
+type attempt struct {
+	sh         *shard
+	e          *entry
+	number     int64
+	partitions []Partition
+}
+
+func (a attempt) submit(run func(*coordinator.Tx)) {
+	a.sh.s.submit(a.e.id, func(now *shard, tx *coordinator.Tx) {
+		if now == a.sh && now.ids[a.e.id] == a.e && a.e.attempt == a.number {
+			run(tx)
+		}
+	}, gone)
 }
 
 // gone: the shard is led elsewhere, or loads anew: there the transaction is taken up again.
 func gone(error) {}
 
-func (s *Service) writeMarkers(id string, m *metadata, partitions []Partition, coordinatorEpoch int32) {
-	producer := m.producer()
+func (a attempt) write(m *metadata, coordinatorEpoch int32) {
 	done := func(results []error) {
-		s.submit(id, func(sh *shard, tx *coordinator.Tx) { sh.written(tx, id, producer, partitions, results) }, gone)
+		a.submit(func(tx *coordinator.Tx) { a.sh.written(tx, a.e, a.partitions, results) })
 	}
-	if len(partitions) == 0 {
+	if len(a.partitions) == 0 {
 		done(nil)
 		return
 	}
-	s.o.Markers.WriteMarkers(coordinator.Marker{
+	a.sh.s.o.Markers.WriteMarkers(coordinator.Marker{
 		Producer:         coordinator.Producer{ID: m.producerID, Epoch: m.epoch},
 		CoordinatorEpoch: coordinatorEpoch, Commit: m.state == PrepareCommit, TransactionVersion: int8(m.clientVersion),
-	}, partitions, done)
+	}, a.partitions, done)
 }
 
 // written takes note of markers, and completes the transaction after the last.
-func (sh *shard) written(tx *coordinator.Tx, id string, p ProducerEpoch, partitions []Partition, results []error) {
-	e := sh.ids[id]
-	if e == nil || !e.state.ending() || e.producer() != p {
-		return // of an attempt before the shard was loaded anew
-	}
+func (sh *shard) written(tx *coordinator.Tx, e *entry, partitions []Partition, results []error) {
 	var missing []Partition
 	for i, err := range results {
 		switch {
@@ -59,13 +73,13 @@ func (sh *shard) written(tx *coordinator.Tx, id string, p ProducerEpoch, partiti
 		case errors.Is(err, kerr.TransactionCoordinatorFenced):
 			return // a newer coordinator ends this transaction; leadership is about to be lost here
 		default:
-			sh.s.o.Log.Info().Err(err).Str("transactionalId", id).Str("topic", partitions[i].Topic).
+			sh.s.o.Log.Info().Err(err).Str("transactionalId", e.id).Str("topic", partitions[i].Topic).
 				Int32("partition", partitions[i].Index).Msg("transaction marker failed, and is sent again")
 			missing = append(missing, partitions[i])
 		}
 	}
 	if e.unsent = missing; len(missing) > 0 {
-		sh.resendLater(tx, id)
+		sh.resendLater(tx, e)
 		return
 	}
 	sh.complete(tx, e)
@@ -74,20 +88,12 @@ func (sh *shard) written(tx *coordinator.Tx, id string, p ProducerEpoch, partiti
 // obsolete: the partition has seen a newer epoch of the producer, so that this transaction has ended there.
 func obsolete(err error) bool { return errors.Is(err, kerr.InvalidProducerEpoch) }
 
-func (sh *shard) resendLater(tx *coordinator.Tx, id string) {
-	e := sh.ids[id]
-	if e == nil || !e.state.ending() {
-		return
-	}
-	e.retry.Fire = func(tx *coordinator.Tx) {
-		if e.state.ending() {
-			sh.send(tx, e)
-		}
-	}
+func (sh *shard) resendLater(tx *coordinator.Tx, e *entry) {
+	e.retry.Fire = func(tx *coordinator.Tx) { sh.send(tx, e) }
 	tx.Schedule(&e.retry, sh.s.o.Config.MarkerRetryMs)
 }
 
 func (sh *shard) complete(tx *coordinator.Tx, e *entry) {
 	sh.transit(tx, e.id, e.metadata.complete(tx.NowMs), func(tx *coordinator.Tx, e *entry) { sh.release(tx, e) })
-	tx.OnFailed(func(tx *coordinator.Tx, _ error) { sh.resendLater(tx, e.id) })
+	tx.OnFailed(func(tx *coordinator.Tx, _ error) { sh.resendLater(tx, e) })
 }

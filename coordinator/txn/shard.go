@@ -19,8 +19,9 @@ type entry struct {
 	id string
 	metadata
 	// unsent are the partitions that have no marker yet, of a transaction that is ending.
-	unsent []Partition
-	retry  coordinator.Timer
+	unsent  []Partition
+	attempt int64 // to write markers: answers to others do not count
+	retry   coordinator.Timer
 	// waiting are requests that the end of the transaction lets go on.
 	waiting []*waiter
 }

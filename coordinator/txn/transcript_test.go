@@ -122,7 +122,11 @@ func (p *player) play(line string) string {
 	}
 	p.do(fields[0], c)
 	p.r.rest()
-	return strings.Join(append(p.r.takeAnswers(), p.r.states()...), "\n")
+	lines := append(p.r.takeAnswers(), p.r.states()...)
+	if len(lines) == 0 {
+		return "nothing"
+	}
+	return strings.Join(lines, "\n")
 }
 
 func (p *player) do(verb string, c command) {
@@ -134,7 +138,9 @@ func (p *player) do(verb string, c command) {
 			own := c.producer()
 			req.Expected = &own
 		}
-		r.s.InitProducer(req, func(got ProducerEpoch, err error) { r.note("init %s: %s %d/%d", c.id, codeText(err), got.ID, got.Epoch) })
+		r.s.InitProducer(req, func(got ProducerEpoch, err error) {
+			r.note("init %s: %s %d/%d", c.id, codeText(err), got.ID, got.Epoch)
+		})
 	case "add":
 		_, wait := c.args["wait"]
 		r.s.AddPartitions(AddRequest{
