@@ -356,7 +356,10 @@ func TestLoadsAreBounded(t *testing.T) {
 	for i := range int32(6) {
 		b.rt.BecomeLeader(10+i, 1, &countingLog{b.log, &reading, &most, release})
 	}
-	time.Sleep(20 * time.Millisecond)
+	for deadline := time.Now().Add(5 * time.Second); most.Load() < maxLoads && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
+	time.Sleep(20 * time.Millisecond) // for those that should wait
 	close(release)
 	for i := range int32(6) {
 		b.await(10 + i)

@@ -147,14 +147,14 @@ func (s *testServer) reapFast(t *testing.T) {
 func TestIdleConnectionIsClosedAndBusyOneIsNot(t *testing.T) {
 	parked := make(chan *Request, 1)
 	h := (&testHandler{}).on(fetchKey, func(r *Request) { parked <- r })
-	s := startServer(t, h, Options{MaxIdle: 60 * time.Millisecond})
+	s := startServer(t, h, Options{MaxIdle: 200 * time.Millisecond})
 	idle, busy := s.dial(), s.dial()
 	fetch := kmsg.NewPtrFetchRequest()
 	fetch.Version = 12
 	busy.send(1, fetch)
 	idle.expectClosed()
 	r := <-parked
-	time.Sleep(100 * time.Millisecond)
+	time.Sleep(300 * time.Millisecond)
 	r.Respond(kmsg.NewPtrFetchResponse())
 	busy.expect(1)
 	busy.expectClosed()

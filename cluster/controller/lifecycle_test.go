@@ -57,10 +57,12 @@ func TestSilentBrokerIsFencedAndComesBack(t *testing.T) {
 
 func TestHeartbeatsKeepABrokerIn(t *testing.T) {
 	r, manual := withManualClock(t)
+	eventually(t, "the session's alarm and the heartbeats' ticker", func() bool { return manual.Pending() == 2 })
 	offset := r.Image().Offset()
 	for range 30 {
+		heard := r.heartbeats.Load()
 		manual.Advance(2 * time.Second)
-		time.Sleep(2 * time.Millisecond) // the heartbeat's goroutine
+		eventually(t, "a heartbeat", func() bool { return r.heartbeats.Load() > heard })
 	}
 	if r.Image().Broker(1).Fenced || r.Image().Offset() != offset {
 		t.Errorf("fenced %v, %d records written by idling", r.Image().Broker(1).Fenced, r.Image().Offset()-offset)

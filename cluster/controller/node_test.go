@@ -43,6 +43,8 @@ type rig struct {
 	static  map[string]string
 	onImage func(old, new *metadata.Image, d metadata.Delta)
 	clock   clock.Clock // of node and lifecycle
+
+	heartbeats atomic.Int64 // that the controller has answered
 }
 
 func newRig(fsys vfs.FS, dir string, run byte) *rig {
@@ -86,9 +88,23 @@ func (r *rig) open() error {
 	return err
 }
 
+// listener counts the heartbeats that the controller has answered.
+type listener struct {
+	*Node
+	heartbeats *atomic.Int64
+}
+
+func (l listener) Do(ctx context.Context, p protocol.Principal, req kmsg.Request) (kmsg.Response, error) {
+	resp, err := l.Node.Do(ctx, p, req)
+	if _, is := req.(*kmsg.BrokerHeartbeatRequest); is && err == nil {
+		l.heartbeats.Add(1)
+	}
+	return resp, err
+}
+
 func newLifecycleOf(r *rig) *Lifecycle {
 	return NewLifecycle(LifecycleOptions{
-		Controller: r.Node, Principal: protocol.Principal{Type: "User", Name: "ANONYMOUS"}, Clock: r.clock, Logger: zerolog.Nop(),
+		Controller: listener{r.Node, &r.heartbeats}, Principal: protocol.Principal{Type: "User", Name: "ANONYMOUS"}, Clock: r.clock, Logger: zerolog.Nop(),
 		NodeID: 1, ClusterID: "cluster", Incarnation: metadata.UUID{0: 1, 1: r.run}, LogDirs: []metadata.UUID{{0: 7}},
 		Endpoints: []metadata.Endpoint{{Listener: "PLAINTEXT", Host: "localhost", Port: 9092}}, IntervalMs: 2000,
 	})
