@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"grete/internal/vfs"
 	"grete/protocol/batch"
 )
 
@@ -180,7 +181,7 @@ func (p *producerState) loadNewest(offsets []int64, logStart, nowMs, expirationM
 // loadSnapshot replaces the state by a snapshot's.
 func (p *producerState) loadSnapshot(offset, nowMs, expirationMs int64) error {
 	data, err := readFile(p.fs, p.snapshotPath(offset))
-	if errors.Is(err, errFileTooLarge) {
+	if errors.Is(err, vfs.ErrTooLarge) {
 		return fmt.Errorf("%w: %w", ErrCorrupt, err)
 	}
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 
 	"grete/internal/clock"
+	"grete/internal/vfs"
 )
 
 // snapshotEnd is the offset at which the newest snapshot ends, 0 when there is none.
@@ -100,7 +101,7 @@ func (n *Node) install(received *raftpb.Snapshot) error {
 	if err != nil {
 		return fmt.Errorf("snapshot %s of the leader: %w", id.fileName(), err)
 	}
-	err = writeFile(n.o.FS, path.Join(n.o.Dir, id.fileName()), partSuffix, func(w io.Writer) error {
+	err = vfs.ReplaceFile(n.o.FS, path.Join(n.o.Dir, id.fileName()), partSuffix, func(w io.Writer) error {
 		_, err := w.Write(received.Data)
 		return err
 	})

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path"
@@ -327,9 +328,9 @@ func TestDamageIsRefused(t *testing.T) {
 			if c.damage == nil {
 				must(t, fsys.Remove(c.file))
 			} else {
-				raw, err := readFile(fsys, c.file)
+				raw, err := vfs.ReadFile(fsys, c.file, math.MaxInt64)
 				must(t, err)
-				must(t, writeFile(fsys, c.file, ".damaged", bytesOf(c.damage(raw))))
+				must(t, vfs.ReplaceFile(fsys, c.file, ".damaged", bytesOf(c.damage(raw))))
 			}
 			before := fileSizes(t, fsys)
 			broken, err := openRig(t, fsys)
@@ -354,7 +355,7 @@ func fileSizes(t *testing.T, fsys vfs.FS) map[string]int {
 	must(t, err)
 	for _, e := range entries {
 		if e.Name() == quorumStateFile || strings.HasSuffix(e.Name(), snapshotSuffix) {
-			raw, err := readFile(fsys, path.Join(logDir, e.Name()))
+			raw, err := vfs.ReadFile(fsys, path.Join(logDir, e.Name()), math.MaxInt64)
 			must(t, err)
 			sizes[e.Name()] = len(raw)
 		}
@@ -514,7 +515,7 @@ func FuzzSnapshot(f *testing.F) {
 	fsys := vfs.NewMem()
 	must(f, fsys.MkdirAll(logDir, 0o755))
 	must(f, writeSnapshot(fsys, logDir, snapshotID{5, 1}, confOf([]int32{1}), 1, oneValue("value")))
-	raw, err := readFile(fsys, path.Join(logDir, snapshotID{5, 1}.fileName()))
+	raw, err := vfs.ReadFile(fsys, path.Join(logDir, snapshotID{5, 1}.fileName()), math.MaxInt64)
 	must(f, err)
 	f.Add(raw)
 	f.Fuzz(func(t *testing.T, raw []byte) {

@@ -8,7 +8,6 @@ import (
 	"hash/crc32"
 	"io"
 	"io/fs"
-	"os"
 	"path"
 
 	"grete/cluster/metadata"
@@ -17,6 +16,9 @@ import (
 
 // quorumStateFile is Kafka's name for the file that holds the vote.
 const quorumStateFile = "quorum-state"
+
+// maxQuorumStateBytes is more than thousands of voters need.
+const maxQuorumStateBytes = 1 << 20
 
 // quorumState is the quorum-state file: Kafka's fields (QuorumStateData, both versions of it), and a checksum,
 // because a vote misread elects two leaders. Term and vote of Raft are leaderEpoch and votedId.
@@ -82,7 +84,7 @@ func decodeQuorumState(raw []byte) (quorumState, error) {
 // loadQuorumState returns the state of dir, and whether there is one.
 func loadQuorumState(fsys vfs.FS, dir string) (quorumState, bool, error) {
 	name := path.Join(dir, quorumStateFile)
-	raw, err := readFile(fsys, name)
+	raw, err := vfs.ReadFile(fsys, name, maxQuorumStateBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return quorumState{}, false, nil
 	}
@@ -97,46 +99,8 @@ func loadQuorumState(fsys vfs.FS, dir string) (quorumState, bool, error) {
 }
 
 func (s quorumState) save(fsys vfs.FS, dir string) error {
-	return writeFile(fsys, path.Join(dir, quorumStateFile), ".tmp", func(w io.Writer) error {
+	return vfs.ReplaceFile(fsys, path.Join(dir, quorumStateFile), ".tmp", func(w io.Writer) error {
 		_, err := w.Write(s.encode())
 		return err
 	})
-}
-
-// writeFile replaces name durably or leaves it as it was: a temporary file, fsynced, renamed, directory fsynced.
-func writeFile(fsys vfs.FS, name, tmpSuffix string, fill func(io.Writer) error) error {
-	tmp := name + tmpSuffix
-	f, err := fsys.OpenFile(tmp, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o644)
-	if err != nil {
-		return err
-	}
-	err = fill(io.NewOffsetWriter(f, 0))
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	if err := fsys.Rename(tmp, name); err != nil {
-		return err
-	}
-	return fsys.SyncDir(path.Dir(name))
-}
-
-func readFile(fsys vfs.FS, name string) ([]byte, error) {
-	f, err := fsys.OpenFile(name, os.O_RDONLY, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	size, err := f.Size()
-	if err != nil {
-		return nil, err
-	}
-	raw := make([]byte, size)
-	n, err := f.ReadAt(raw, 0)
-	if int64(n) == size {
-		return raw, nil
-	}
-	return nil, err
 }

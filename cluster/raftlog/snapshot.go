@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"iter"
+	"math"
 	"path"
 	"slices"
 	"strconv"
@@ -73,7 +74,7 @@ func writeSnapshot(fsys vfs.FS, dir string, id snapshotID, conf *raftpb.ConfStat
 	header := kbin.AppendInt64(kbin.AppendInt16(nil, 0), nowMs)
 	header = append(header, 0) // no tagged fields
 	footer := append(kbin.AppendInt16(nil, 0), 0)
-	return writeFile(fsys, path.Join(dir, id.fileName()), partSuffix, func(w io.Writer) error {
+	return vfs.ReplaceFile(fsys, path.Join(dir, id.fileName()), partSuffix, func(w io.Writer) error {
 		s := snapshotWriter{w: w, epoch: id.epoch, nowMs: nowMs}
 		s.control(control{snapshotHeaderType, header}, control{confStateType, confRaw})
 		for v := range values {
@@ -142,7 +143,7 @@ type snapshot struct {
 
 func readSnapshot(fsys vfs.FS, dir string, id snapshotID) (*snapshot, error) {
 	name := path.Join(dir, id.fileName())
-	raw, err := readFile(fsys, name)
+	raw, err := vfs.ReadFile(fsys, name, math.MaxInt64)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,9 @@ import (
 	"grete/internal/vfs"
 )
 
+// maxConfigBytes bounds a server.properties: Kafka's own, with every property and its comment, is far smaller.
+const maxConfigBytes = 16 << 20
+
 // serveFlags are the flags of grete serve.
 type serveFlags struct {
 	config, listen, dataDir string
@@ -25,7 +28,7 @@ type serveFlags struct {
 func (f *serveFlags) load(fs vfs.FS, env []string) (*config.Broker, error) {
 	s := config.Sources{Env: env, FileName: f.config, Hostname: hostname()}
 	if f.config != "" {
-		file, err := readFile(fs, f.config)
+		file, err := vfs.ReadFile(fs, f.config, maxConfigBytes)
 		if err != nil {
 			return nil, fmt.Errorf("config: %w", err)
 		}
@@ -81,19 +84,6 @@ func (f *serveFlags) makeTempDir(fs vfs.FS, env []string, entropy io.Reader) err
 	}
 	f.tempDir = path.Join(base, "grete-"+hex.EncodeToString(id[:]))
 	return fs.MkdirAll(f.tempDir, 0o700)
-}
-
-func readFile(fs vfs.FS, name string) ([]byte, error) {
-	file, err := fs.OpenFile(name, os.O_RDONLY, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	size, err := file.Size()
-	if err != nil {
-		return nil, err
-	}
-	return io.ReadAll(io.NewSectionReader(file, 0, size))
 }
 
 // hostname is what clients elsewhere are told; Kafka takes the canonical host name, too.
