@@ -19,7 +19,7 @@ func All() []Scenario {
 	for _, family := range []func(*list){
 		apiVersionsScenarios, framingScenarios, produceScenarios, producerScenarios, fetchScenarios, sessionScenarios,
 		listOffsetsScenarios, metadataScenarios, topicScenarios, configScenarios, groupScenarios, groupErrorScenarios,
-		offsetScenarios, txnScenarios, txnDataScenarios, internalScenarios, adminScenarios,
+		offsetScenarios, txnScenarios, txnDataScenarios, txnEpochScenarios, internalScenarios, adminScenarios,
 	} {
 		family(l)
 	}
