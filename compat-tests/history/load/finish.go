@@ -24,6 +24,18 @@ func (r *run) topics() []string {
 var txnKeys = []int16{kmsg.NewPtrAddPartitionsToTxnRequest().Key(), kmsg.NewPtrEndTxnRequest().Key(), kmsg.NewPtrAddOffsetsToTxnRequest().Key(),
 	kmsg.NewPtrTxnOffsetCommitRequest().Key()}
 
+// knows: every broker advertises the keys.
+func knows(versions kadm.BrokersApiVersions, keys ...int16) bool {
+	for _, v := range versions {
+		for _, key := range keys {
+			if _, known := v.KeyMaxVersion(key); !known {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 func (r *run) prepare(ctx context.Context) error {
 	cl, err := kgo.NewClient(kgo.SeedBrokers(r.addrs...))
 	if err != nil {
@@ -35,17 +47,10 @@ func (r *run) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.txns = true
-	for _, v := range versions {
-		for _, key := range txnKeys {
-			_, known := v.KeyMaxVersion(key)
-			r.txns = r.txns && known
-		}
-	}
-	if !r.txns {
-		r.logf("no transactions: the brokers do not advertise them")
-	}
-	created, err := adm.CreateTopics(ctx, r.cfg.Partitions, r.cfg.Replication, nil, r.topics()...)
+	r.txns, r.k848 = knows(versions, txnKeys...), knows(versions, kmsg.NewPtrConsumerGroupHeartbeatRequest().Key())
+	r.logf("transactions %v, consumer groups %v", r.txns, r.k848)
+	small := "1048576" // so that segments roll
+	created, err := adm.CreateTopics(ctx, r.cfg.Partitions, r.cfg.Replication, map[string]*string{"segment.bytes": &small}, r.topics()...)
 	if err != nil {
 		return err
 	}

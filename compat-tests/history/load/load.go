@@ -26,7 +26,7 @@ type Config struct {
 	Replication int16
 
 	Plain, Idempotent, Transactional, Copiers int // producers of each kind
-	Readers, Members                          int // consumers without and with a group
+	Readers, Members, Balanced                int // consumers without a group, in a classic one, and in one of KIP-848
 	RecordsPerSecond                          int // of each producer
 
 	CrashEvery time.Duration // the mean life of a client; 0: none crashes
@@ -35,7 +35,7 @@ type Config struct {
 // Default is a run that a small machine bears.
 func Default() Config {
 	return Config{Duration: 25 * time.Second, Settle: 90 * time.Second, Faults: []string{KillNode, PauseNode}, Partitions: 3, Replication: 1,
-		Plain: 1, Idempotent: 2, Transactional: 2, Copiers: 2, Readers: 4, Members: 3, RecordsPerSecond: 300, CrashEvery: 6 * time.Second}
+		Plain: 1, Idempotent: 2, Transactional: 2, Copiers: 2, Readers: 4, Members: 3, Balanced: 3, RecordsPerSecond: 300, CrashEvery: 6 * time.Second}
 }
 
 // IdempotentTopic is where idempotent producers alone write.
@@ -59,6 +59,7 @@ type run struct {
 	names atomic.Int64
 	logf  func(string, ...any)
 	txns  bool // the brokers know transactions
+	k848  bool // and consumer groups
 }
 
 // Run lets cfg's clients work against the nodes and records what they see; at the end it heals the nodes and lets final
@@ -88,7 +89,10 @@ func (r *run) startClients(ctx context.Context) {
 	r.spawn(ctx, r.cfg.Plain, r.plainProducer)
 	r.spawn(ctx, r.cfg.Idempotent, r.idempotentProducer)
 	r.spawn(ctx, r.cfg.Readers, r.reader)
-	r.spawn(ctx, r.cfg.Members, r.member)
+	r.spawn(ctx, r.cfg.Members, r.classicMember)
+	if r.k848 {
+		r.spawn(ctx, r.cfg.Balanced, r.balancedMember)
+	}
 	if r.txns {
 		r.spawn(ctx, r.cfg.Transactional, r.transactionalProducer)
 		r.spawn(ctx, r.cfg.Copiers, r.copier)

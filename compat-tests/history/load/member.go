@@ -14,26 +14,36 @@ import (
 
 const (
 	membersGroup   = "h-members"
+	balancedGroup  = "h-balanced"
 	sessionTimeout = 3 * time.Second
 	commitTimeout  = 20 * time.Second
 )
 
+// classicMember's balancer is the client's.
+func (r *run) classicMember(ctx context.Context, i int, rng *rand.Rand) {
+	r.member(ctx, r.name("member", i), membersGroup, rng)
+}
+
+// balancedMember is of a group whose partitions the broker assigns (KIP-848).
+func (r *run) balancedMember(ctx context.Context, i int, rng *rand.Rand) {
+	r.member(ctx, r.name("balanced", i), balancedGroup, rng, kgo.ServerSideBalancer(), kgo.Balancers(kgo.RangeBalancer()))
+}
+
 // member consumes in a group and commits what it has polled; it crashes or leaves.
-func (r *run) member(ctx context.Context, i int, rng *rand.Rand) {
-	name := r.name("member", i)
-	opts := append(r.memberOpts(name, membersGroup), kgo.ConsumeTopics(r.topics()...), isolation(true), kgo.BlockRebalanceOnPoll())
+func (r *run) member(ctx context.Context, name, group string, rng *rand.Rand, opts ...kgo.Opt) {
+	opts = append(append(opts, r.memberOpts(name, group)...), kgo.ConsumeTopics(r.topics()...), isolation(true), kgo.BlockRebalanceOnPoll())
 	cl, link, err := r.client(opts...)
 	if err != nil {
 		r.logf("%s: %v", name, err)
 		return
 	}
 	defer cl.CloseAllowingRebalance()
-	r.record(history.Op{Kind: history.Client, Client: name, Group: membersGroup, Committed: true})
+	r.record(history.Op{Kind: history.Client, Client: name, Group: group, Committed: true})
 	life, end := r.life(ctx, rng)
 	defer end()
 	for life.Err() == nil {
 		if records := r.poll(life, cl, name); len(records) > 0 {
-			r.commit(life, cl, name, membersGroup, records)
+			r.commit(life, cl, name, group, records)
 		}
 		cl.AllowRebalance()
 	}

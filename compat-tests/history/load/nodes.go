@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"strconv"
+	"strings"
 	"time"
 
 	"grete/compat-tests/history"
@@ -15,6 +16,7 @@ import (
 // Node is a broker that faults are done to.
 type Node interface {
 	Addr() string
+	Dir() string // of its partitions
 	Kill() error // -9
 	Start(context.Context) error
 	Pause() error // SIGSTOP
@@ -23,12 +25,13 @@ type Node interface {
 
 // The faults, each of a random node.
 const (
-	KillNode  = "kill"  // kill -9, and a restart
-	PauseNode = "pause" // SIGSTOP, and SIGCONT
+	KillNode  = "kill"   // kill -9, and a restart
+	PauseNode = "pause"  // SIGSTOP, and SIGCONT
+	Damage    = "damage" // kill -9, damage that must not matter, and a restart
 )
 
 // Kinds are the faults there are.
-var Kinds = []string{KillNode, PauseNode}
+var Kinds = []string{KillNode, PauseNode, Damage}
 
 // process is a node of the harness; it keeps its directory and port.
 type process struct {
@@ -38,7 +41,9 @@ type process struct {
 }
 
 // quickGroups let short-lived members make progress.
-var quickGroups = map[string]string{"group.initial.rebalance.delay.ms": "100", "group.min.session.timeout.ms": "1000"}
+var quickGroups = map[string]string{"group.initial.rebalance.delay.ms": "100", "group.min.session.timeout.ms": "1000",
+	"group.consumer.min.session.timeout.ms": "1000", "group.consumer.session.timeout.ms": "3000",
+	"group.consumer.min.heartbeat.interval.ms": "500", "group.consumer.heartbeat.interval.ms": "500"}
 
 // StartNode starts a node in dir with start (kafka.StartGrete or StartApache).
 func StartNode(ctx context.Context, start func(context.Context, kafka.Options) (*kafka.Broker, error), dir string) (Node, error) {
@@ -81,6 +86,10 @@ func (r *run) disturb(ctx context.Context, rng *rand.Rand, nodes []Node) error {
 		switch kind {
 		case KillNode:
 			err = killAndStart(ctx, rng, node)
+		case Damage:
+			var done []string
+			done, err = damageAndStart(ctx, rng, node)
+			op.Note += ": " + strings.Join(done, ", ")
 		case PauseNode:
 			err = pauseAndResume(ctx, rng, node)
 		default:
@@ -100,6 +109,16 @@ func killAndStart(ctx context.Context, rng *rand.Rand, node Node) error {
 	}
 	wait(ctx, time.Duration(rng.IntN(1500))*time.Millisecond)
 	return node.Start(context.WithoutCancel(ctx))
+}
+
+func damageAndStart(ctx context.Context, rng *rand.Rand, node Node) (done []string, err error) {
+	if err := node.Kill(); err != nil {
+		return nil, err
+	}
+	if done, err = damage(rng, node.Dir()); err != nil {
+		return done, err
+	}
+	return done, node.Start(context.WithoutCancel(ctx))
 }
 
 func pauseAndResume(ctx context.Context, rng *rand.Rand, node Node) error {
