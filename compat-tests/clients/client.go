@@ -28,7 +28,9 @@ type Record struct {
 //
 //	create        Topic, Partitions
 //	produce       Topic, Codec, Idempotent, Records (with their partitions and times); answers when all are acknowledged
-//	consume       Topic, Partition, Offset, Count: without a group, from that offset
+//	transact      TransactionalID, Topic, Records, Group, Offset, Commit: one transaction, which also commits Group's offset of
+//	              partition 0 of Topic; it is aborted unless Commit
+//	consume       Topic, Partition, Offset, Count, Committed: without a group, from that offset; only what is committed
 //	join          Group, Topic, Member: a group member that reads from its committed offsets or the start
 //	poll          Member, WaitMs: what came meanwhile, and the partitions assigned now
 //	commit        Member: what it has polled
@@ -48,6 +50,10 @@ type Op struct {
 	Member     string   `json:"member,omitempty"`
 	WaitMs     int      `json:"waitMs,omitempty"`
 	TimeMs     int64    `json:"timeMs,omitempty"`
+	Commit     bool     `json:"commit,omitempty"`
+	Committed  bool     `json:"committed,omitempty"`
+
+	TransactionalID string `json:"transactionalId,omitempty"`
 }
 
 // Reply is an answer; Error is empty when the operation did what it says.

@@ -19,16 +19,16 @@ var stock = []struct {
 }{
 	{"franz-go", everything, func(_ *os.File, addr string) (Client, error) { return NewFranz(addr), nil }},
 	{"sarama", everything, func(_ *os.File, addr string) (Client, error) { return NewSarama(addr), nil }},
-	{"kafka-go", without(everything, func(c *can) { c.idempotent, c.nulls = false, false }),
+	{"kafka-go", without(everything, func(c *can) { c.idempotent, c.nulls, c.txns = false, false, false }),
 		func(_ *os.File, addr string) (Client, error) { return NewKafkaGo(addr), nil }},
 	{"java", everything, func(log *os.File, addr string) (Client, error) { return java(log, addr, "classic") }},
 	{"confluent-kafka-python", everything, func(log *os.File, addr string) (Client, error) {
 		return python(log, addr, "confluent", "confluent", "confluent-kafka")
 	}},
-	{"kafka-python", everything, func(log *os.File, addr string) (Client, error) {
+	{"kafka-python", without(everything, func(c *can) { c.txns = false }), func(log *os.File, addr string) (Client, error) {
 		return python(log, addr, "kafka-python", "kafka-python", "kafka-python", "python-snappy", "lz4", "zstandard")
 	}},
-	{"kafka-python-2.0.2", without(everything, func(c *can) { c.idempotent = false }), func(log *os.File, addr string) (Client, error) {
+	{"kafka-python-2.0.2", without(everything, func(c *can) { c.idempotent, c.txns = false, false }), func(log *os.File, addr string) (Client, error) {
 		return python(log, addr, "kafka-python", "kafka-python-2.0.2", "kafka-python==2.0.2", "python-snappy", "lz4", "zstandard", "crc32c")
 	}},
 	{"aiokafka", everything, func(log *os.File, addr string) (Client, error) {

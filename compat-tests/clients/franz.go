@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // franz is franz-go.
@@ -34,6 +36,8 @@ func (f *franz) Do(op Op) (Reply, error) {
 		return f.create(ctx, op)
 	case "produce":
 		return f.produce(ctx, op)
+	case "transact":
+		return f.transact(ctx, op)
 	case "consume":
 		return f.consume(ctx, op)
 	case "join":
@@ -81,6 +85,10 @@ func (f *franz) produce(ctx context.Context, op Op) (Reply, error) {
 		return Reply{}, err
 	}
 	defer cl.Close()
+	return Reply{}, cl.ProduceSync(ctx, toFranz(op)...).FirstErr()
+}
+
+func toFranz(op Op) []*kgo.Record {
 	var rs []*kgo.Record
 	for _, r := range op.Records {
 		k := &kgo.Record{Topic: op.Topic, Partition: r.Partition, Key: r.Key, Value: r.Value, Timestamp: time.UnixMilli(r.TimeMs)}
@@ -89,11 +97,58 @@ func (f *franz) produce(ctx context.Context, op Op) (Reply, error) {
 		}
 		rs = append(rs, k)
 	}
-	return Reply{}, cl.ProduceSync(ctx, rs...).FirstErr()
+	return rs
+}
+
+// transact commits the offset by kadm: kgo's own way is a whole session of a group's member.
+func (f *franz) transact(ctx context.Context, op Op) (Reply, error) {
+	cl, err := kgo.NewClient(kgo.SeedBrokers(f.addr), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.TransactionalID(op.TransactionalID))
+	if err != nil {
+		return Reply{}, err
+	}
+	defer cl.Close()
+	if err := cl.BeginTransaction(); err != nil {
+		return Reply{}, err
+	}
+	if err := cl.ProduceSync(ctx, toFranz(op)...).FirstErr(); err != nil {
+		return Reply{}, err
+	}
+	if err := f.txnOffset(ctx, cl, op); err != nil {
+		return Reply{}, err
+	}
+	return Reply{}, cl.EndTransaction(ctx, kgo.TransactionEndTry(op.Commit))
+}
+
+func (f *franz) txnOffset(ctx context.Context, cl *kgo.Client, op Op) error {
+	id, epoch, err := cl.ProducerID(ctx)
+	if err != nil {
+		return err
+	}
+	topics, err := kadm.NewClient(cl).ListTopics(ctx, op.Topic)
+	if err != nil {
+		return err
+	}
+	req := kmsg.NewPtrTxnOffsetCommitRequest()
+	req.TransactionalID, req.Group, req.ProducerID, req.ProducerEpoch = op.TransactionalID, op.Group, id, epoch
+	topic := kmsg.NewTxnOffsetCommitRequestTopic()
+	topic.Topic, topic.TopicID = op.Topic, topics[op.Topic].ID
+	part := kmsg.NewTxnOffsetCommitRequestTopicPartition()
+	part.Offset = op.Offset
+	topic.Partitions = append(topic.Partitions, part)
+	req.Topics = append(req.Topics, topic)
+	resp, err := req.RequestWith(ctx, cl)
+	if err != nil {
+		return err
+	}
+	return kerr.ErrorForCode(resp.Topics[0].Partitions[0].ErrorCode)
 }
 
 func (f *franz) consume(ctx context.Context, op Op) (Reply, error) {
-	cl, err := kgo.NewClient(kgo.SeedBrokers(f.addr), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{
+	isolation := kgo.ReadUncommitted()
+	if op.Committed {
+		isolation = kgo.ReadCommitted()
+	}
+	cl, err := kgo.NewClient(kgo.SeedBrokers(f.addr), kgo.FetchIsolationLevel(isolation), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{
 		op.Topic: {op.Partition: kgo.NewOffset().At(op.Offset)}}))
 	if err != nil {
 		return Reply{}, err

@@ -45,6 +45,8 @@ func (s *saramaClient) Do(op Op) (Reply, error) {
 		return Reply{}, adm.CreateTopic(op.Topic, &sarama.TopicDetail{NumPartitions: op.Partitions, ReplicationFactor: 1}, false)
 	case "produce":
 		return s.produce(op)
+	case "transact":
+		return s.transact(op)
 	case "consume":
 		return s.consume(op)
 	case "join":
@@ -88,6 +90,35 @@ func (s *saramaClient) produce(op Op) (Reply, error) {
 		return Reply{}, err
 	}
 	defer p.Close()
+	return Reply{}, p.SendMessages(toSarama(op))
+}
+
+func (s *saramaClient) transact(op Op) (Reply, error) {
+	c := saramaConfig()
+	c.Producer.Idempotent, c.Net.MaxOpenRequests, c.Producer.RequiredAcks = true, 1, sarama.WaitForAll
+	c.Producer.Transaction.ID = op.TransactionalID
+	p, err := sarama.NewSyncProducer([]string{s.addr}, c)
+	if err != nil {
+		return Reply{}, err
+	}
+	defer p.Close()
+	if err := p.BeginTxn(); err != nil {
+		return Reply{}, err
+	}
+	if err := p.SendMessages(toSarama(op)); err != nil {
+		return Reply{}, err
+	}
+	offsets := map[string][]*sarama.PartitionOffsetMetadata{op.Topic: {{Partition: 0, Offset: op.Offset, LeaderEpoch: -1}}}
+	if err := p.AddOffsetsToTxn(offsets, op.Group); err != nil {
+		return Reply{}, err
+	}
+	if op.Commit {
+		return Reply{}, p.CommitTxn()
+	}
+	return Reply{}, p.AbortTxn()
+}
+
+func toSarama(op Op) []*sarama.ProducerMessage {
 	var ms []*sarama.ProducerMessage
 	for _, r := range op.Records {
 		m := &sarama.ProducerMessage{Topic: op.Topic, Partition: r.Partition, Timestamp: time.UnixMilli(r.TimeMs), Key: sarama.ByteEncoder(r.Key)}
@@ -99,7 +130,7 @@ func (s *saramaClient) produce(op Op) (Reply, error) {
 		}
 		ms = append(ms, m)
 	}
-	return Reply{}, p.SendMessages(ms)
+	return ms
 }
 
 func saramaRecord(m *sarama.ConsumerMessage) Record {
@@ -111,7 +142,11 @@ func saramaRecord(m *sarama.ConsumerMessage) Record {
 }
 
 func (s *saramaClient) consume(op Op) (Reply, error) {
-	c, err := sarama.NewConsumer([]string{s.addr}, saramaConfig())
+	cfg := saramaConfig()
+	if op.Committed {
+		cfg.Consumer.IsolationLevel = sarama.ReadCommitted
+	}
+	c, err := sarama.NewConsumer([]string{s.addr}, cfg)
 	if err != nil {
 		return Reply{}, err
 	}

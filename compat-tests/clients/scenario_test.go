@@ -15,10 +15,11 @@ type can struct {
 	headers    bool
 	groups     bool
 	byTime     bool
+	txns       bool
 	nulls      bool // tells a null value from an empty one
 }
 
-var everything = can{codecs: []string{"none", "gzip", "snappy", "lz4", "zstd"}, idempotent: true, headers: true, groups: true, byTime: true, nulls: true}
+var everything = can{codecs: []string{"none", "gzip", "snappy", "lz4", "zstd"}, idempotent: true, headers: true, groups: true, byTime: true, txns: true, nulls: true}
 
 const (
 	recordsPerTopic = 60
@@ -78,6 +79,9 @@ func (s *scenario) phaseOne() {
 	if s.can.idempotent {
 		s.roundTrip("idempotent", true)
 	}
+	if s.can.txns {
+		s.transactions()
+	}
 	s.bigMessage()
 	s.seekAndTime()
 	if s.can.groups {
@@ -91,8 +95,64 @@ func (s *scenario) phaseTwo() {
 	for topic, want := range s.before {
 		s.compare(topic, want)
 	}
+	if s.can.txns {
+		s.readTransactions()
+	}
+	if s.can.txns && s.can.groups {
+		s.resumeTransactions()
+	}
 	if s.can.groups {
 		s.resume()
+	}
+}
+
+// transactions are committed, aborted and committed, each with an offset of a group.
+func (s *scenario) transactions() {
+	topic := s.topic("txn")
+	s.do(Op{Op: "create", Topic: topic, Partitions: partitions})
+	for i, tag := range []string{"kept", "aborted", "more"} {
+		s.do(Op{Op: "transact", TransactionalID: topic, Topic: topic, Group: s.topic("txn-group"), Offset: int64(i + 1), Commit: tag != "aborted",
+			Records: s.records(recordsPerTxn, tag)})
+	}
+	s.readTransactions()
+}
+
+// resumeTransactions: the group is where the committed transactions left it.
+func (s *scenario) resumeTransactions() {
+	s.do(Op{Op: "join", Group: s.topic("txn-group"), Topic: s.topic("txn"), Member: "t"})
+	const last = 10 // offset of the last record of each partition
+	got := s.until("reading on", []string{"t"}, func(_ map[string][]int32, got []Record) bool {
+		ends := map[int32]bool{}
+		for _, r := range got {
+			ends[r.Partition] = ends[r.Partition] || r.Offset == last
+		}
+		return len(ends) == partitions && ends[0] && ends[1] && ends[2]
+	})
+	for _, r := range got {
+		if r.Partition == 0 && r.Offset < 3 {
+			s.t.Fatalf("%s: offset 3 was committed with the last transaction, but %d is read again", s.name, r.Offset)
+		}
+	}
+	s.do(Op{Op: "leave", Member: "t"})
+}
+
+const recordsPerTxn = 9 // three for each partition
+
+// readTransactions: what was aborted is not there, and what was committed is at the offsets that are left for it: three
+// records, a marker, the same of the aborted transaction, and again.
+func (s *scenario) readTransactions() {
+	topic := s.topic("txn")
+	want := map[int64]string{0: "kept", 1: "kept", 2: "kept", 8: "more", 9: "more", 10: "more"}
+	for p := range int32(partitions) {
+		got := s.do(Op{Op: "consume", Topic: topic, Partition: p, Count: len(want), Committed: true}).Records
+		if len(got) != len(want) {
+			s.t.Fatalf("%s-%d: %d committed records, want %d", topic, p, len(got), len(want))
+		}
+		for _, r := range got {
+			if tag := want[r.Offset]; tag == "" || len(r.Value) > 0 && !bytes.HasPrefix(r.Value, []byte(tag)) {
+				s.t.Fatalf("%s-%d: %.20q at offset %d, want %q", topic, p, r.Value, r.Offset, tag)
+			}
+		}
 	}
 }
 

@@ -12,9 +12,11 @@ import java.util.Map;
 import java.util.concurrent.Future;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
@@ -54,6 +56,7 @@ public class Agent {
         switch (op.get("op").asText()) {
             case "create" -> create(op);
             case "produce" -> produce(op);
+            case "transact" -> transact(op);
             case "consume" -> consume(op, reply);
             case "join" -> join(op);
             case "poll" -> poll(op, reply);
@@ -74,21 +77,42 @@ public class Agent {
         Map<String, Object> config = Map.of("bootstrap.servers", addr, "compression.type", op.get("codec").asText(),
             "enable.idempotence", op.path("idempotent").asBoolean(), "acks", "all", "linger.ms", 5);
         try (KafkaProducer<byte[], byte[]> producer = new KafkaProducer<>(config, new ByteArraySerializer(), new ByteArraySerializer())) {
-            List<Future<RecordMetadata>> sent = new ArrayList<>();
-            for (JsonNode r : op.get("records")) {
-                ProducerRecord<byte[], byte[]> record = new ProducerRecord<>(op.get("topic").asText(), r.get("partition").asInt(),
-                    r.get("timeMs").asLong(), r.get("key").binaryValue(), r.get("value").binaryValue());
-                for (JsonNode h : r.path("headers"))
-                    record.headers().add(h.get(0).asText(), h.get(1).asText().getBytes());
-                sent.add(producer.send(record));
-            }
-            for (Future<RecordMetadata> f : sent)
-                f.get();
+            send(producer, op);
         }
     }
 
-    private KafkaConsumer<byte[], byte[]> consumer(String group) {
-        Map<String, Object> config = new HashMap<>(Map.of("bootstrap.servers", addr, "enable.auto.commit", false, "auto.offset.reset", "earliest"));
+    private static void send(KafkaProducer<byte[], byte[]> producer, JsonNode op) throws Exception {
+        List<Future<RecordMetadata>> sent = new ArrayList<>();
+        for (JsonNode r : op.get("records")) {
+            ProducerRecord<byte[], byte[]> record = new ProducerRecord<>(op.get("topic").asText(), r.get("partition").asInt(),
+                r.get("timeMs").asLong(), r.get("key").binaryValue(), r.get("value").binaryValue());
+            for (JsonNode h : r.path("headers"))
+                record.headers().add(h.get(0).asText(), h.get(1).asText().getBytes());
+            sent.add(producer.send(record));
+        }
+        for (Future<RecordMetadata> f : sent)
+            f.get();
+    }
+
+    private void transact(JsonNode op) throws Exception {
+        Map<String, Object> config = Map.of("bootstrap.servers", addr, "transactional.id", op.get("transactionalId").asText(), "linger.ms", 5);
+        try (KafkaProducer<byte[], byte[]> producer = new KafkaProducer<>(config, new ByteArraySerializer(), new ByteArraySerializer())) {
+            producer.initTransactions();
+            producer.beginTransaction();
+            send(producer, op);
+            TopicPartition partition = new TopicPartition(op.get("topic").asText(), 0);
+            producer.sendOffsetsToTransaction(Map.of(partition, new OffsetAndMetadata(op.get("offset").asLong())),
+                new ConsumerGroupMetadata(op.get("group").asText()));
+            if (op.path("commit").asBoolean())
+                producer.commitTransaction();
+            else
+                producer.abortTransaction();
+        }
+    }
+
+    private KafkaConsumer<byte[], byte[]> consumer(String group, boolean committed) {
+        Map<String, Object> config = new HashMap<>(Map.of("bootstrap.servers", addr, "enable.auto.commit", false, "auto.offset.reset", "earliest",
+            "isolation.level", committed ? "read_committed" : "read_uncommitted"));
         if (group != null) {
             config.put("group.id", group);
             config.put("group.protocol", protocol);
@@ -99,7 +123,7 @@ public class Agent {
     private void consume(JsonNode op, ObjectNode reply) {
         ArrayNode out = reply.putArray("records");
         TopicPartition partition = new TopicPartition(op.get("topic").asText(), op.get("partition").asInt());
-        try (KafkaConsumer<byte[], byte[]> consumer = consumer(null)) {
+        try (KafkaConsumer<byte[], byte[]> consumer = consumer(null, op.path("committed").asBoolean())) {
             consumer.assign(List.of(partition));
             consumer.seek(partition, op.get("offset").asLong());
             int count = op.get("count").asInt();
@@ -112,7 +136,7 @@ public class Agent {
     }
 
     private void join(JsonNode op) {
-        KafkaConsumer<byte[], byte[]> consumer = consumer(op.get("group").asText());
+        KafkaConsumer<byte[], byte[]> consumer = consumer(op.get("group").asText(), false);
         consumer.subscribe(List.of(op.get("topic").asText()));
         members.put(op.get("member").asText(), consumer);
     }
@@ -128,7 +152,7 @@ public class Agent {
 
     private void offsetForTime(JsonNode op, ObjectNode reply) {
         TopicPartition partition = new TopicPartition(op.get("topic").asText(), op.get("partition").asInt());
-        try (KafkaConsumer<byte[], byte[]> consumer = consumer(null)) {
+        try (KafkaConsumer<byte[], byte[]> consumer = consumer(null, false)) {
             reply.put("offset", consumer.offsetsForTimes(Map.of(partition, op.get("timeMs").asLong())).get(partition).offset());
         }
     }

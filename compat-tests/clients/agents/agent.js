@@ -49,9 +49,20 @@ const ops = {
     await producer.disconnect()
   },
 
+  async transact (op) {
+    const producer = kafka.producer({ createPartitioner: Partitioners.DefaultPartitioner, idempotent: true, maxInFlightRequests: 1, transactionalId: op.transactionalId })
+    await producer.connect()
+    const transaction = await producer.transaction()
+    const messages = op.records.map(r => ({ partition: r.partition, timestamp: String(r.timeMs), key: decode(r.key), value: decode(r.value), headers: headersIn(r.headers) }))
+    await transaction.send({ topic: op.topic, acks: -1, messages })
+    await transaction.sendOffsets({ consumerGroupId: op.group, topics: [{ topic: op.topic, partitions: [{ partition: 0, offset: String(op.offset) }] }] })
+    await (op.commit ? transaction.commit() : transaction.abort())
+    await producer.disconnect()
+  },
+
   // kafkajs reads only as a group: one of its own, sought to the offset.
   async consume (op) {
-    const consumer = kafka.consumer({ groupId: `read-${op.topic}-${process.pid}-${Math.random()}`, maxWaitTimeInMs: 200 })
+    const consumer = kafka.consumer({ groupId: `read-${op.topic}-${process.pid}-${Math.random()}`, maxWaitTimeInMs: 200, readUncommitted: !op.committed })
     await consumer.connect()
     await consumer.subscribe({ topic: op.topic, fromBeginning: true })
     const out = []

@@ -57,24 +57,45 @@ class Confluent:
             "message.max.bytes": 1000000,
             "linger.ms": 5,
         })
+        self.send(producer, op, errors)
+        if producer.flush(30) or errors:
+            raise RuntimeError(f"not delivered: {errors[:3]}")
+
+    def send(self, producer, op, errors):
         for r in op["records"]:
             producer.produce(
                 op["topic"], partition=r["partition"], timestamp=r["timeMs"], key=decode(r["key"]), value=decode(r["value"]),
                 headers=headers_of(r), on_delivery=lambda err, _: errors.append(err) if err else None)
-        if producer.flush(30) or errors:
+
+    def transact(self, op):
+        errors = []
+        producer = self.ck.Producer({"bootstrap.servers": self.addr, "transactional.id": op["transactionalId"], "linger.ms": 5})
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        self.send(producer, op, errors)
+        consumer = self.consumer(op["group"])
+        offset = self.ck.TopicPartition(op["topic"], 0, op["offset"])
+        producer.send_offsets_to_transaction([offset], consumer.consumer_group_metadata(), 30)
+        consumer.close()
+        if op.get("commit"):
+            producer.commit_transaction(30)
+        else:
+            producer.flush(30)  # so that there is something to abort
+            producer.abort_transaction(30)
+        if errors:
             raise RuntimeError(f"not delivered: {errors[:3]}")
 
-    def consumer(self, group):
+    def consumer(self, group, committed=False):
         return self.ck.Consumer({
             "bootstrap.servers": self.addr, "group.id": group, "enable.auto.commit": False, "auto.offset.reset": "earliest",
-            "session.timeout.ms": 10000,
+            "session.timeout.ms": 10000, "isolation.level": "read_committed" if committed else "read_uncommitted",
         })
 
     def convert(self, m):
         return record(m.partition(), m.offset(), m.timestamp()[1], m.key(), m.value(), m.headers())
 
     def consume(self, op):
-        consumer = self.consumer("unused")
+        consumer = self.consumer("unused", op.get("committed", False))
         consumer.assign([self.ck.TopicPartition(op["topic"], op["partition"], op["offset"])])
         out = []
         end = time.time() + 30
@@ -263,28 +284,47 @@ class AIOKafka:
             producer = self.aio.AIOKafkaProducer(
                 bootstrap_servers=self.addr, compression_type=codec, acks="all", enable_idempotence=op.get("idempotent", False))
             await producer.start()
-            sent = [
-                await producer.send(op["topic"], partition=r["partition"], timestamp_ms=r["timeMs"], key=decode(r["key"]),
-                                    value=decode(r["value"]), headers=headers_of(r))
-                for r in op["records"]
-            ]
-            for future in sent:
-                await future
+            await self.send(producer, op)
             await producer.stop()
 
         self.run(go())
 
-    def consumer(self, group, *topics):
+    async def send(self, producer, op):
+        sent = [
+            await producer.send(op["topic"], partition=r["partition"], timestamp_ms=r["timeMs"], key=decode(r["key"]),
+                                value=decode(r["value"]), headers=headers_of(r))
+            for r in op["records"]
+        ]
+        for future in sent:
+            await future
+
+    def transact(self, op):
+        async def go():
+            producer = self.aio.AIOKafkaProducer(bootstrap_servers=self.addr, transactional_id=op["transactionalId"])
+            await producer.start()
+            await producer.begin_transaction()
+            await self.send(producer, op)
+            part = self.aio.TopicPartition(op["topic"], 0)
+            await producer.send_offsets_to_transaction({part: op["offset"]}, op["group"])
+            if op.get("commit"):
+                await producer.commit_transaction()
+            else:
+                await producer.abort_transaction()
+            await producer.stop()
+
+        self.run(go())
+
+    def consumer(self, group, *topics, committed=False):
         return self.aio.AIOKafkaConsumer(
             *topics, bootstrap_servers=self.addr, group_id=group, enable_auto_commit=False, auto_offset_reset="earliest",
-            session_timeout_ms=10000, metadata_max_age_ms=5000)
+            session_timeout_ms=10000, metadata_max_age_ms=5000, isolation_level="read_committed" if committed else "read_uncommitted")
 
     def convert(self, m):
         return record(m.partition, m.offset, m.timestamp, m.key, m.value, m.headers)
 
     def consume(self, op):
         async def go():
-            consumer = self.consumer(None)
+            consumer = self.consumer(None, committed=op.get("committed", False))
             await consumer.start()
             part = self.aio.TopicPartition(op["topic"], op["partition"])
             consumer.assign([part])
