@@ -9,7 +9,5 @@ type UUID = uuid.UUID
 var (
 	ZeroUUID        = UUID{}      // no id
 	MetadataTopicID = UUID{15: 1} // Uuid.METADATA_TOPIC_ID: the topic id of __cluster_metadata
-	MigratingDir    = UUID{15: 0}
 	UnassignedDir   = UUID{15: 1}
-	LostDir         = UUID{15: 2}
 )

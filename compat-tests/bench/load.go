@@ -90,11 +90,7 @@ func (p produceLoad) conn(t *target, m *meter, raw []byte, first int, more func(
 	go func() {
 		var lat []time.Duration
 		for at := range sent {
-			body, err := c.readFrame()
-			if err == nil {
-				err = checkProduce(body)
-			}
-			if err != nil {
+			if err := c.readAck(); err != nil {
 				answered <- err
 				c.close()
 				for range sent {
@@ -129,10 +125,7 @@ func settle(t *target, topic string, partitions int32, raw []byte) error {
 			if _, err := c.c.Write(encodeProduce(topic, p, raw)); err != nil {
 				return err
 			}
-			body, err := c.readFrame()
-			if err == nil {
-				err = checkProduce(body)
-			}
+			err := c.readAck()
 			if err == nil {
 				break
 			}
@@ -205,11 +198,7 @@ func rttLoad(topic string, batchBytes, n int) func(*target) (sample, error) {
 			if _, err := c.c.Write(encoded); err != nil {
 				return sample{}, err
 			}
-			body, err := c.readFrame()
-			if err == nil {
-				err = checkProduce(body)
-			}
-			if err != nil {
+			if err := c.readAck(); err != nil {
 				return sample{}, err
 			}
 			lat = append(lat, time.Since(at))
@@ -247,31 +236,30 @@ func tailLoad(topic string, n int) func(*target) (sample, error) {
 		m := startMeter(t)
 		var lat []time.Duration
 		for range n {
-			if _, err := consumer.c.Write(encodeFetch(topic, 0, offset, 1<<20, 5000)); err != nil {
-				return sample{}, err
-			}
-			time.Sleep(time.Millisecond) // let the fetch park
-			at := time.Now()
-			if _, err := producer.c.Write(encoded); err != nil {
-				return sample{}, err
-			}
-			_, last, err := consumer.readFetch()
+			took, last, err := tailOnce(producer, consumer, encoded, encodeFetch(topic, 0, offset, 1<<20, 5000))
 			if err != nil {
 				return sample{}, err
 			}
-			lat = append(lat, time.Since(at))
-			body, err := producer.readFrame()
-			if err == nil {
-				err = checkProduce(body)
-			}
-			if err != nil {
-				return sample{}, err
-			}
-			offset = last + 1
+			lat, offset = append(lat, took), last+1
 		}
 		m.add(lat)
 		return m.sample(int64(n) * int64(len(raw))), nil
 	}
+}
+
+func tailOnce(producer, consumer *conn, produce, fetch []byte) (took time.Duration, last int64, err error) {
+	if _, err := consumer.c.Write(fetch); err != nil {
+		return 0, 0, err
+	}
+	time.Sleep(time.Millisecond) // let the fetch park
+	at := time.Now()
+	if _, err := producer.c.Write(produce); err != nil {
+		return 0, 0, err
+	}
+	if _, last, err = consumer.readFetch(); err != nil {
+		return 0, 0, err
+	}
+	return time.Since(at), last, producer.readAck()
 }
 
 func endOffset(c *conn, topic string, partition int32) (int64, error) {

@@ -49,19 +49,23 @@ func freeAddr() (string, error) {
 	return l.Addr().String(), nil
 }
 
+// startFresh starts a broker on an empty directory and says how long it took to answer.
+func startFresh(dir string) (*target, time.Duration, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, 0, err
+	}
+	addr, err := freeAddr()
+	if err != nil {
+		return nil, 0, err
+	}
+	return startTimed(dir, addr)
+}
+
 // start measures an empty directory to the first answered Metadata, and the memory then.
 func start(scratch string, rounds int) ([]row, error) {
 	var took, rss []float64
 	for i := range rounds {
-		dir := filepath.Join(scratch, fmt.Sprintf("start-%d", i))
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return nil, err
-		}
-		addr, err := freeAddr()
-		if err != nil {
-			return nil, err
-		}
-		t, d, err := startTimed(dir, addr)
+		t, d, err := startFresh(filepath.Join(scratch, fmt.Sprintf("start-%d", i)))
 		if err != nil {
 			return nil, err
 		}
@@ -77,54 +81,41 @@ func start(scratch string, rounds int) ([]row, error) {
 	}, nil
 }
 
-// manyPartitions restarts a broker that has 10,000 partitions.
+// manyPartitions restarts a broker that has 10,000 partitions, after a clean stop and after kill −9 in turn.
 func manyPartitions(scratch string, rounds int) ([]row, error) {
 	dir := filepath.Join(scratch, "many")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, err
-	}
-	addr, err := freeAddr()
-	if err != nil {
-		return nil, err
-	}
-	t, _, err := startTimed(dir, addr)
+	t, _, err := startFresh(dir)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = t.kill() }()
 	raw := recordBatch(1024, 900, time.Now().UnixMilli())
 	for i := range 10 {
-		name := fmt.Sprintf("many-%d", i)
-		if err := createTopic(addr, name, 1000); err != nil {
-			return nil, err
-		}
-		if err := settle(t, name, 1000, raw); err != nil {
+		if err := fillTopic(t, fmt.Sprintf("many-%d", i), 1000, raw); err != nil {
 			return nil, err
 		}
 	}
 	var clean, killed, rss []float64
+	restart := func(end func() error, into *[]float64) error {
+		if err := end(); err != nil {
+			return err
+		}
+		again, d, err := startTimed(dir, t.addr)
+		if err != nil {
+			return err
+		}
+		t, *into = again, append(*into, d.Seconds())
+		return settle(t, "many-9", 1, raw)
+	}
 	for range rounds {
-		for _, end := range []struct {
-			how  func() error
-			into *[]float64
-		}{{t.stop, &clean}, {nil, &killed}} {
-			if end.how == nil {
-				if err := settle(t, "many-3", 1000, raw); err != nil {
-					return nil, err
-				}
-				end.how = t.kill
-			}
-			if err := end.how(); err != nil {
-				return nil, err
-			}
-			var d time.Duration
-			if t, d, err = startTimed(dir, addr); err != nil {
-				return nil, err
-			}
-			if err := settle(t, "many-9", 1, raw); err != nil {
-				return nil, err
-			}
-			*end.into = append(*end.into, d.Seconds())
+		if err := restart(t.stop, &clean); err != nil {
+			return nil, err
+		}
+		if err := settle(t, "many-3", 1000, raw); err != nil { // something that a recovery has to read
+			return nil, err
+		}
+		if err := restart(t.kill, &killed); err != nil {
+			return nil, err
 		}
 		time.Sleep(2 * time.Second)
 		rss = append(rss, t.rssMiB())
@@ -136,17 +127,16 @@ func manyPartitions(scratch string, rounds int) ([]row, error) {
 	}, nil
 }
 
+func fillTopic(t *target, name string, partitions int32, raw []byte) error {
+	if err := createTopic(t.addr, name, partitions); err != nil {
+		return err
+	}
+	return settle(t, name, partitions, raw)
+}
+
 // idleConnections measures the memory that 1,000 idle connections add.
 func idleConnections(scratch string, rounds int) ([]row, error) {
-	dir := filepath.Join(scratch, "idle")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, err
-	}
-	addr, err := freeAddr()
-	if err != nil {
-		return nil, err
-	}
-	t, _, err := startTimed(dir, addr)
+	t, _, err := startFresh(filepath.Join(scratch, "idle"))
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +144,7 @@ func idleConnections(scratch string, rounds int) ([]row, error) {
 	const conns = 1000
 	before := t.rssMiB()
 	for range conns {
-		c, err := dial(addr)
+		c, err := dial(t.addr)
 		if err != nil {
 			return nil, err
 		}
@@ -171,15 +161,7 @@ func idleConnections(scratch string, rounds int) ([]row, error) {
 // dataSize compares append and lookup cost in a partition that holds little with one that holds bigBytes.
 func dataSize(bigBytes int64) func(string, int) ([]row, error) {
 	return func(scratch string, rounds int) ([]row, error) {
-		dir := filepath.Join(scratch, "size")
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return nil, err
-		}
-		addr, err := freeAddr()
-		if err != nil {
-			return nil, err
-		}
-		t, _, err := startTimed(dir, addr)
+		t, _, err := startFresh(filepath.Join(scratch, "size"))
 		if err != nil {
 			return nil, err
 		}
@@ -188,34 +170,41 @@ func dataSize(bigBytes int64) func(string, int) ([]row, error) {
 			{topic: "small", partitions: 1, totalBytes: 50 << 10, batchBytes: 1024, conns: 1, inFlight: 1},
 			{topic: "big", partitions: 1, totalBytes: bigBytes, batchBytes: 512 << 10, conns: 1, inFlight: 5},
 		}
-		var appends, lookups [2][]float64
 		for _, f := range fills {
 			if _, err := f.run(t); err != nil {
 				return nil, err
 			}
 		}
+		var appends, lookups [2][]float64
 		for range rounds {
 			for i, f := range fills {
-				s, err := rttLoad(f.topic, 1024, 5000)(t)
+				a, l, err := appendAndLookup(t, f.topic)
 				if err != nil {
 					return nil, err
 				}
-				appends[i] = append(appends[i], s.p50)
-				d, err := lookup(addr, f.topic, 3000)
-				if err != nil {
-					return nil, err
-				}
-				lookups[i] = append(lookups[i], d)
+				appends[i], lookups[i] = append(appends[i], a), append(lookups[i], l)
 			}
 		}
 		size := fmt.Sprintf("50 KB and %d GB in a partition", bigBytes>>30)
-		ratio := func(what string, v [2][]float64) row {
-			r := median(v[1]) / median(v[0])
-			return row{work: size + ": " + what, grete: fmt.Sprintf("%.3f and %.3f ms", median(v[0]), median(v[1])),
-				result: fmt.Sprintf("%.2f ×", r), target: "≤ 1.2 ×", met: r <= 1.2}
-		}
-		return []row{ratio("append p50", appends), ratio("offset lookup p50", lookups)}, nil
+		return []row{ratio(size+": append p50", appends), ratio(size+": offset lookup p50", lookups)}, nil
 	}
+}
+
+// appendAndLookup are medians of milliseconds.
+func appendAndLookup(t *target, topic string) (appendMs, lookupMs float64, err error) {
+	s, err := rttLoad(topic, 1024, 5000)(t)
+	if err != nil {
+		return 0, 0, err
+	}
+	lookupMs, err = lookup(t.addr, topic, 3000)
+	return s.p50, lookupMs, err
+}
+
+// ratio compares the second with the first; they are to be the same within 20 %.
+func ratio(work string, v [2][]float64) row {
+	r := median(v[1]) / median(v[0])
+	return row{work: work, grete: fmt.Sprintf("%.3f and %.3f ms", median(v[0]), median(v[1])),
+		result: fmt.Sprintf("%.2f ×", r), target: "≤ 1.2 ×", met: r <= 1.2}
 }
 
 // lookup is the median round trip in milliseconds of n small fetches at random offsets.

@@ -141,7 +141,12 @@ func encodeProduce(topic string, partition int32, raw []byte) []byte {
 	return formatter.AppendRequest(nil, req, 1)
 }
 
-func checkProduce(body []byte) error {
+// readAck reads the answer to a Produce of one partition.
+func (c *conn) readAck() error {
+	body, err := c.readFrame()
+	if err != nil {
+		return err
+	}
 	resp := kmsg.NewPtrProduceResponse()
 	resp.Version = 9
 	if err := resp.ReadFrom(body[5:]); err != nil {
