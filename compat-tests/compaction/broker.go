@@ -64,7 +64,7 @@ func (s *subject) newClient(opts ...kgo.Opt) (*kgo.Client, error) {
 	}, opts...)...)
 }
 
-// configure sets topic properties; a value "" removes one.
+// configure sets topic properties.
 func (s *subject) configure(ctx context.Context, values map[string]string) error {
 	var changes []kadm.AlterConfig
 	for name, value := range values {

@@ -16,6 +16,7 @@ type stream struct {
 	s     *subject
 	rng   *rand.Rand
 	ms    int64
+	cold  int // first of the keys that this round alone uses
 	plain []*kgo.Client // one per codec: each an idempotent producer, but the first
 	txns  []*kgo.Client
 }
@@ -54,6 +55,7 @@ func (w *stream) close() {
 }
 
 func (w *stream) round(ctx context.Context, batches int) error {
+	w.cold += 1000
 	for range batches {
 		var err error
 		if w.rng.IntN(6) == 0 {
@@ -89,7 +91,11 @@ func (w *stream) transaction(ctx context.Context, cl *kgo.Client) error {
 func (w *stream) records(keyless bool) []*kgo.Record {
 	records := make([]*kgo.Record, 1+w.rng.IntN(6))
 	for i := range records {
-		r := &kgo.Record{Key: fmt.Append(nil, "key-", w.rng.IntN(40)), Value: bytes.Repeat([]byte{byte('a' + w.rng.IntN(26))}, w.rng.IntN(3000))}
+		key := w.rng.IntN(40)
+		if w.rng.IntN(3) == 0 {
+			key = w.cold + w.rng.IntN(300)
+		}
+		r := &kgo.Record{Key: fmt.Append(nil, "key-", key), Value: bytes.Repeat([]byte{byte('a' + w.rng.IntN(26))}, w.rng.IntN(3000))}
 		switch p := w.rng.IntN(20); {
 		case p < 3:
 			r.Value = nil
