@@ -20,7 +20,14 @@ type cleanedWriter struct {
 	built      indexBuilder
 	intervalBy int32
 	wrote      func(n int) error // called after n bytes were written
+
+	unsynced int        // bytes written since the last fsync began
+	ahead    chan error // the result of the fsync that runs; nil when none does
 }
+
+// syncAheadBytes are written between two fsyncs that run while the compaction goes on, so that the one before the swap has
+// little to wait for.
+const syncAheadBytes = 16 << 20
 
 var cleaned = cleanedSuffix
 
@@ -67,12 +74,39 @@ func (w *cleanedWriter) flush() error {
 	}
 	w.pos += int64(n)
 	w.out = w.out[:0]
+	if w.unsynced += n; w.unsynced >= syncAheadBytes {
+		if err := w.syncAhead(); err != nil {
+			return err
+		}
+	}
 	return w.wrote(n)
+}
+
+// syncAhead starts an fsync once the one before has ended.
+func (w *cleanedWriter) syncAhead() error {
+	if err := w.awaitSync(); err != nil {
+		return err
+	}
+	done := make(chan error, 1)
+	w.ahead, w.unsynced = done, 0
+	go func() { done <- w.data.Sync() }()
+	return nil
+}
+
+func (w *cleanedWriter) awaitSync() error {
+	if w.ahead == nil {
+		return nil
+	}
+	err := <-w.ahead
+	if w.ahead = nil; err != nil {
+		return &writeError{err}
+	}
+	return nil
 }
 
 // finish makes everything durable but the names.
 func (w *cleanedWriter) finish(aborted []AbortedTxn) error {
-	if err := w.flush(); err != nil {
+	if err := errors.Join(w.flush(), w.awaitSync()); err != nil {
 		return err
 	}
 	w.segment.size.Store(w.pos)
@@ -97,11 +131,12 @@ func (w *cleanedWriter) finish(aborted []AbortedTxn) error {
 
 // close lets go of the file, which goes altogether when it was not swapped in.
 func (w *cleanedWriter) close(swapped bool) error {
+	err := w.awaitSync()
 	w.data.release()
 	if swapped {
-		return nil
+		return err
 	}
-	return w.segment.removeFiles()
+	return errors.Join(err, w.segment.removeFiles())
 }
 
 // writeError tells errors of writing, after which the disk is not to be trusted, from those of reading.

@@ -23,7 +23,7 @@ func main() {
 	if len(os.Args) == 3 && os.Args[1] == "floor" {
 		exit(floor(os.Args[2], floorPartitions))
 	}
-	only := flag.String("only", "", "works to run, by comma: produce64, produce1, rtt, tail, txn, fetch, start, many, idle, size (all)")
+	only := flag.String("only", "", "works to run, by comma: produce64, produce1, rtt, tail, txn, compact, fetch, start, many, idle, size (all)")
 	rounds := flag.Int("rounds", 3, "rounds; the table has their medians")
 	scale := flag.Int64("scale", 1, "GiB of a produce run; the other loads follow")
 	big := flag.Int64("big", 50, "GiB of the big partition of work size")

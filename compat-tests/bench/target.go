@@ -21,6 +21,8 @@ type target struct {
 	pid  int
 	stop func() error
 	kill func() error
+	// dataDir is where a broker has its logs.
+	dataDir string
 }
 
 // brokerJVM is what Kafka's own start scripts give a broker.
@@ -47,7 +49,7 @@ func fromBroker(name string) func(*kafka.Broker, error) (*target, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &target{name: name, addr: b.Addr, pid: b.Pid(), stop: b.Stop, kill: b.Kill}, nil
+		return &target{name: name, addr: b.Addr, pid: b.Pid(), stop: b.Stop, kill: b.Kill, dataDir: b.DataDir}, nil
 	}
 }
 

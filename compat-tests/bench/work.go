@@ -59,6 +59,8 @@ func comparisons(scale int64) []comparison {
 		{"txn", []string{"grete", "kafka"}, func(t *target, round int) (sample, error) { return txnLoad(fmt.Sprint("txn-", round), 3000)(t) },
 			[]figure{{"transaction of 10 records, one producer: ms", func(s sample) float64 { return s.msPerTxn }, "kafka", .5},
 				{"read_committed, from send to all read: p50 ms", p50, "kafka", .5}}},
+		{"compact", []string{"grete", "kafka"}, compactLoad(scale << 30),
+			[]figure{{"compaction: s per GiB of log", func(s sample) float64 { return 1024 / s.mibPerSec }, "kafka", .5}}},
 		{"fetch", all, runFetch(scale),
 			[]figure{{"fetch 50 MiB responses: broker CPU s/GiB", cpuGiB, "floor", 1.1}}},
 	}
