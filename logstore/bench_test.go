@@ -20,7 +20,7 @@ func benchLog(b *testing.B, c Config) *Log {
 	return l
 }
 
-func sized(b *testing.B, sizeBytes int) batch.Batch {
+func sizedBatch(b *testing.B, sizeBytes int) batch.Batch {
 	b.Helper()
 	return plain(b, 1, sizeBytes-batch.HeaderSize-20, 1)
 }
@@ -29,7 +29,7 @@ func sized(b *testing.B, sizeBytes int) batch.Batch {
 func BenchmarkAppend(b *testing.B) {
 	for _, size := range []int{300, 1 << 10, 64 << 10} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
-			l, data := benchLog(b, DefaultConfig()), sized(b, size)
+			l, data := benchLog(b, DefaultConfig()), sizedBatch(b, size)
 			b.SetBytes(int64(len(data)))
 			b.ReportAllocs()
 			for b.Loop() {
@@ -52,7 +52,7 @@ func BenchmarkPwrite(b *testing.B) {
 			f, err := os.Create(b.TempDir() + "/file")
 			must(b, err)
 			defer f.Close()
-			data, at := sized(b, size), int64(0)
+			data, at := sizedBatch(b, size), int64(0)
 			b.SetBytes(int64(len(data)))
 			for b.Loop() {
 				if _, err := f.WriteAt(data, at); err != nil {
@@ -72,7 +72,7 @@ func BenchmarkLookup(b *testing.B) {
 		b.Run(fmt.Sprintf("%dKiB", total>>10), func(b *testing.B) {
 			c := DefaultConfig()
 			c.SegmentBytes = 256 << 20
-			l, data := benchLog(b, c), sized(b, 1<<10)
+			l, data := benchLog(b, c), sizedBatch(b, 1<<10)
 			for range total >> 10 {
 				appendTest(b, l, data)
 			}
@@ -92,7 +92,7 @@ func BenchmarkLookup(b *testing.B) {
 
 // BenchmarkTailRead is a consumer at the end of the log.
 func BenchmarkTailRead(b *testing.B) {
-	l, data := benchLog(b, DefaultConfig()), sized(b, 300)
+	l, data := benchLog(b, DefaultConfig()), sizedBatch(b, 300)
 	for range 1000 {
 		appendTest(b, l, data)
 	}

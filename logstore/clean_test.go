@@ -89,7 +89,7 @@ func compactOnce(l *Log) (due bool, err error) {
 	if err != nil || !r.due() {
 		return false, err
 	}
-	return true, l.store.cleaner.compact(r, new(batch.Filter))
+	return true, l.store.cleaner.compact(r, new(cleanTools))
 }
 
 // survivors reads all records of the log: offset → key=value; a tombstone is key!.
@@ -644,7 +644,7 @@ func TestTruncationOvertakesCompaction(t *testing.T) {
 	r, err := l.cleanRange(l.nowMs())
 	must(t, err)
 	must(t, l.TruncateTo(50))
-	err = l.store.cleaner.compact(r, new(batch.Filter))
+	err = l.store.cleaner.compact(r, new(cleanTools))
 	if err == nil {
 		t.Fatal("it was compacted")
 	}
@@ -690,8 +690,8 @@ func TestThrottle(t *testing.T) {
 }
 
 func TestOffsetMapIsBounded(t *testing.T) {
-	m, err := newOffsetMap(1000, 1<<40, 0.9, nil)
-	must(t, err)
+	m := new(offsetMap)
+	must(t, m.reset(1000, 1<<40, 0.9, nil))
 	if len(m.slots) != 1112 {
 		t.Errorf("%d slots for 1000 keys at 0.9", len(m.slots))
 	}
@@ -715,10 +715,9 @@ func TestOffsetMapIsBounded(t *testing.T) {
 	if m.get([]byte("one more")) != -1 {
 		t.Error("an unknown key is known")
 	}
-	few, err := newOffsetMap(1000, 3, 0.9, nil)
-	must(t, err)
-	if len(few.slots) > 4 {
-		t.Errorf("%d slots for 3 records", len(few.slots))
+	must(t, m.reset(1000, 3, 0.9, nil))
+	if len(m.slots) > 4 || m.get([]byte("7")) != -1 || m.latest != -1 {
+		t.Errorf("%d slots for 3 records, old keys or not", len(m.slots))
 	}
 	c := CleanerConfig{Threads: 2, DedupeBufferBytes: 48_000_000, LoadFactor: 0.9}.withDefaults()
 	if c.maxKeys() != 900_000 {

@@ -80,14 +80,14 @@ func (c *cleaner) work() {
 		defer c.mu.Unlock()
 		c.running--
 	}()
-	filter := new(batch.Filter)
+	tools := new(cleanTools)
 	failed := map[*Log]bool{}
 	for !c.stopped() {
 		r := c.take(failed)
 		if r == nil {
 			return
 		}
-		err := c.compact(r, filter)
+		err := c.compact(r, tools)
 		c.release(r.log)
 		if err != nil {
 			failed[r.log] = true
@@ -144,18 +144,26 @@ func (c *cleaner) release(l *Log) {
 	delete(c.busy, l)
 }
 
+// cleanTools are what one goroutine uses for log after log: its buffers and its map.
+type cleanTools struct {
+	keys   offsetMap
+	filter batch.Filter
+	read   []byte
+	out    []byte
+}
+
 // compact runs one pass over r and checkpoints how far it came.
-func (c *cleaner) compact(r *cleanRange, filter *batch.Filter) error {
+func (c *cleaner) compact(r *cleanRange, tools *cleanTools) error {
 	cfg, started := c.cfg.Load(), c.store.o.Clock.Now()
 	if err := r.secure(); err != nil {
 		return err
 	}
-	keys, err := newOffsetMap(cfg.maxKeys(), r.end-r.dirty, cfg.LoadFactor, cfg.Entropy)
-	if err != nil {
+	if err := tools.keys.reset(cfg.maxKeys(), r.end-r.dirty, cfg.LoadFactor, cfg.Entropy); err != nil {
 		return err
 	}
-	p := &cleanPass{log: r.log, r: r, cfg: cfg, nowMs: started.UnixMilli(), keys: keys, filter: filter, proceed: c.proceed(r.log, cfg)}
-	p.reader.buf = make([]byte, cfg.bufferBytes())
+	p := &cleanPass{log: r.log, r: r, cfg: cfg, nowMs: started.UnixMilli(), cleanTools: tools, proceed: c.proceed(r.log, cfg)}
+	p.reader.buf = sized(tools.read, cfg.bufferBytes())
+	tools.read = p.reader.buf
 	end, err := p.run()
 	if err != nil {
 		return &rangeError{r, err}
@@ -182,6 +190,14 @@ func (r *cleanRange) secure() error {
 		return &writeError{err}
 	}
 	return nil
+}
+
+// sized is buf with that size, or a new one.
+func sized(buf []byte, sizeBytes int) []byte {
+	if cap(buf) < sizeBytes {
+		return make([]byte, sizeBytes)
+	}
+	return buf[:sizeBytes]
 }
 
 // proceed waits for the throttle, and ends a pass whose log or store is closing.

@@ -12,8 +12,7 @@ import (
 const mapSlotBytes = 24
 
 // offsetMap holds the last offset of each key of a log's dirty part. Keys are known by 128 bits of a keyed hash, so
-// that nobody can choose keys that are taken for each other. Memory is bounded by the number of keys; pages that no key
-// fell into are never touched.
+// that nobody can choose keys that are taken for each other. Memory is bounded by the number of keys.
 type offsetMap struct {
 	k0, k1  uint64
 	slots   []mapSlot
@@ -29,19 +28,26 @@ type mapSlot struct {
 	next   int64 // offset + 1
 }
 
-// newOffsetMap has room for maxKeys keys, or for records of them when there are no more to come.
-func newOffsetMap(maxKeys int, records int64, loadFactor float64, entropy io.Reader) (*offsetMap, error) {
-	m := &offsetMap{latest: -1, maxKeys: int(max(min(int64(maxKeys), records), 1))}
-	m.slots = make([]mapSlot, int(float64(m.maxKeys)/loadFactor)+1)
+// reset empties the map and makes room for maxKeys keys, or for records of them when there are no more to come. Memory is
+// used again.
+func (m *offsetMap) reset(maxKeys int, records int64, loadFactor float64, entropy io.Reader) error {
+	m.keys, m.latest, m.maxKeys = 0, -1, int(max(min(int64(maxKeys), records), 1))
+	slots := int(float64(m.maxKeys)/loadFactor) + 1
+	if cap(m.slots) < slots {
+		m.slots = make([]mapSlot, slots)
+	} else {
+		m.slots = m.slots[:slots]
+		clear(m.slots)
+	}
 	if entropy == nil {
-		return m, nil
+		return nil
 	}
 	var key [16]byte
 	if _, err := io.ReadFull(entropy, key[:]); err != nil {
-		return nil, err
+		return err
 	}
 	m.k0, m.k1 = binary.LittleEndian.Uint64(key[:]), binary.LittleEndian.Uint64(key[8:])
-	return m, nil
+	return nil
 }
 
 // find returns key's slot, or the free one where it belongs. There is always a free slot.

@@ -9,14 +9,12 @@ import (
 // cleanPass compacts one log once: it maps the keys of the dirty part, as many as fit, and writes the log anew up to
 // where the map reaches (Kafka's Cleaner).
 type cleanPass struct {
+	*cleanTools
 	log    *Log
 	r      *cleanRange
 	cfg    *CleanerConfig
 	nowMs  int64
-	keys   *offsetMap
-	filter *batch.Filter
 	reader batchReader
-	out    []byte // write buffer between groups
 	// proceed is called after n bytes of IO: it waits for the throttle, and its error ends the pass.
 	proceed func(n int) error
 	stats   CleanStats

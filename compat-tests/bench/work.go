@@ -31,6 +31,8 @@ type figure struct {
 	of      func(sample) float64
 	against string
 	bound   float64
+	// orAtMost, if positive, is enough by itself.
+	orAtMost float64
 }
 
 var all = []string{"floor", "grete", "kafka"}
@@ -49,20 +51,20 @@ func comparisons(scale int64) []comparison {
 	}
 	return []comparison{
 		{"produce64", all, produce(produceLoad{topic: "p64", partitions: 6, totalBytes: scale << 30, batchBytes: 65536, conns: 2, inFlight: 5}),
-			[]figure{{"produce 64 KiB batches: broker CPU s/GiB", cpuGiB, "floor", 1.3}}},
+			[]figure{{"produce 64 KiB batches: broker CPU s/GiB", cpuGiB, "floor", 1.3, 0}}},
 		{"produce1", all, produce(produceLoad{topic: "p1", partitions: 6, totalBytes: scale << 27, batchBytes: 1024, conns: 4, inFlight: 5}),
-			[]figure{{"produce 1 KiB batches: broker CPU ms/request", cpuReq, "floor", 1.6}}},
+			[]figure{{"produce 1 KiB batches: broker CPU ms/request", cpuReq, "floor", 1.6, 0}}},
 		{"rtt", all, func(t *target, _ int) (sample, error) { return rttLoad("rtt", 300, 10000)(t) },
-			[]figure{{"rtt of a 300-byte batch: p50 ms", p50, "floor", 2}}},
+			[]figure{{"rtt of a 300-byte batch: p50 ms", p50, "floor", 2, 0}}},
 		{"tail", []string{"grete", "kafka"}, func(t *target, _ int) (sample, error) { return tailLoad("tail", 3000)(t) },
-			[]figure{{"tail: p50 ms", p50, "kafka", .5}, {"tail: p99 ms", p99, "kafka", .1}}},
+			[]figure{{"tail: p50 ms", p50, "kafka", .5, 0}, {"tail: p99 ms", p99, "kafka", .1, 0}}},
 		{"txn", []string{"grete", "kafka"}, func(t *target, round int) (sample, error) { return txnLoad(fmt.Sprint("txn-", round), 3000)(t) },
 			[]figure{{"transaction of 10 records, one producer: ms", func(s sample) float64 { return s.msPerTxn }, "kafka", .5},
-				{"read_committed, from send to all read: p50 ms", p50, "kafka", .5}}},
+				{"read_committed, from send to all read: p50 ms", p50, "kafka", .5, 0}}},
 		{"compact", []string{"grete", "kafka"}, compactLoad(scale << 30),
-			[]figure{{"compaction: s per GiB of log", func(s sample) float64 { return 1024 / s.mibPerSec }, "kafka", .5}}},
+			[]figure{{"compaction: s per GiB of log", func(s sample) float64 { return 1024 / s.mibPerSec }, "kafka", .5, 1024. / 200}}},
 		{"fetch", all, runFetch(scale),
-			[]figure{{"fetch 50 MiB responses: broker CPU s/GiB", cpuGiB, "floor", 1.1}}},
+			[]figure{{"fetch 50 MiB responses: broker CPU s/GiB", cpuGiB, "floor", 1.1, 0}}},
 	}
 }
 
@@ -134,6 +136,10 @@ func (f figure) row(samples map[string][]sample) row {
 		return fmt.Sprintf("%.4g", value(name))
 	}
 	ratio := value("grete") / value(f.against)
+	target, met := fmt.Sprintf("≤ %g × %s", f.bound, f.against), ratio <= f.bound
+	if f.orAtMost > 0 {
+		target, met = fmt.Sprintf("%s or ≤ %.4g", target, f.orAtMost), met || value("grete") <= f.orAtMost
+	}
 	return row{work: f.name, floor: show("floor"), grete: show("grete"), kafka: show("kafka"),
-		result: fmt.Sprintf("%.2f × %s", ratio, f.against), target: fmt.Sprintf("≤ %g × %s", f.bound, f.against), met: ratio <= f.bound}
+		result: fmt.Sprintf("%.2f × %s", ratio, f.against), target: target, met: met}
 }
