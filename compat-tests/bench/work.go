@@ -59,7 +59,7 @@ func comparisons(scale int64) []comparison {
 		{"tail", []string{"grete", "kafka"}, func(t *target, _ int) (sample, error) { return tailLoad("tail", 3000)(t) },
 			[]figure{{"tail: p50 ms", p50, "kafka", .5, 0}, {"tail: p99 ms", p99, "kafka", .1, 0}}},
 		{"txn", []string{"grete", "kafka"}, func(t *target, round int) (sample, error) { return txnLoad(fmt.Sprint("txn-", round), 3000)(t) },
-			[]figure{{"transaction of 10 records, one producer: ms", func(s sample) float64 { return s.msPerTxn }, "kafka", .5},
+			[]figure{{"transaction of 10 records, one producer: ms", func(s sample) float64 { return s.msPerTxn }, "kafka", .5, 0},
 				{"read_committed, from send to all read: p50 ms", p50, "kafka", .5, 0}}},
 		{"compact", []string{"grete", "kafka"}, compactLoad(scale << 30),
 			[]figure{{"compaction: s per GiB of log", func(s sample) float64 { return 1024 / s.mibPerSec }, "kafka", .5, 1024. / 200}}},

@@ -98,20 +98,29 @@ func (l Layers) validateDynamicRelations(values map[string]string, perBroker boo
 	return l.validateThreads(next)
 }
 
-// validateCleaner also holds what Kafka's LogCleaner.validateReconfiguration does.
+// validateCleaner also holds what Kafka's LogCleaner.validateReconfiguration does; of no threads it says what dividing by
+// them says.
 func (l Layers) validateCleaner(next Layers) error {
 	current, wanted := l.Int("log.cleaner.threads"), next.Int("log.cleaner.threads")
+	reason := ""
 	switch {
 	case wanted < 1:
-		return errors.New("Log cleaner threads should be at least 1")
+		return errors.New("/ by zero")
 	case next.Int("log.cleaner.dedupe.buffer.size")/wanted <= 1<<20:
 		return errors.New("requirement failed: log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.")
 	case wanted < current/2:
-		return fmt.Errorf("Log cleaner threads cannot be reduced to less than half the current value %d", current)
+		reason = fmt.Sprintf("Log cleaner threads cannot be reduced to less than half the current value %d", current)
 	case wanted > current*2:
-		return fmt.Errorf("Log cleaner threads cannot be increased to more than double the current value %d", current)
+		reason = fmt.Sprintf("Log cleaner threads cannot be increased to more than double the current value %d", current)
 	}
-	return nil
+	if reason == "" {
+		return nil
+	}
+	return invalidDynamic(reason)
+}
+
+func invalidDynamic(reason string) error {
+	return fmt.Errorf("Invalid value org.apache.kafka.common.config.ConfigException: %s for configuration Invalid dynamic configuration", reason)
 }
 
 func (l Layers) validateThreads(next Layers) error {
@@ -126,8 +135,7 @@ func (l Layers) validateThreads(next Layers) error {
 		default:
 			continue
 		}
-		return fmt.Errorf("Invalid value org.apache.kafka.common.config.ConfigException: Dynamic thread count update validation "+
-			"failed for %s=%d, %s for configuration Invalid dynamic configuration", name, wanted, reason)
+		return invalidDynamic(fmt.Sprintf("Dynamic thread count update validation failed for %s=%d, %s", name, wanted, reason))
 	}
 	return nil
 }

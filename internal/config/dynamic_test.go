@@ -31,9 +31,10 @@ func TestValidateDynamicBroker(t *testing.T) {
 		{"num.io.threads", "3", true, "Invalid value org.apache.kafka.common.config.ConfigException: Dynamic thread count update " +
 			"validation failed for num.io.threads=3, value should be at least half the current value 8 for configuration Invalid dynamic configuration"},
 		{"log.cleaner.dedupe.buffer.size", "5", true, "requirement failed: log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread."},
-		{"log.cleaner.threads", "0", true, "Log cleaner threads should be at least 1"},
+		{"log.cleaner.threads", "0", true, "/ by zero"},
 		{"log.cleaner.threads", "2", true, ""},
-		{"log.cleaner.threads", "3", true, "Log cleaner threads cannot be increased to more than double the current value 1"},
+		{"log.cleaner.threads", "3", true, "Invalid value org.apache.kafka.common.config.ConfigException: " +
+			"Log cleaner threads cannot be increased to more than double the current value 1 for configuration Invalid dynamic configuration"},
 		{"cordoned.log.dirs", "/b", true, "requirement failed: All entries in cordoned.log.dirs must be present in log.dirs or log.dir. Missing entries : /b"},
 	} {
 		got := ""
