@@ -9,12 +9,14 @@ import (
 
 // CommitOffsets commits for topics that exist, which the caller has checked; Topic and TopicID must both be set.
 func (s *Service) CommitOffsets(req *kmsg.OffsetCommitRequest, answer func([]kmsg.OffsetCommitResponseTopic)) {
-	fail := func(code int16) {
-		answer(commitResponse(req, func(kmsg.OffsetCommitRequestTopicPartition) int16 { return code }))
-	}
-	s.submit(req.Group, true,
+	s.commitOffsets(req, true, answer, func(sh *shard, tx *coordinator.Tx) error { return sh.commit(tx, req) })
+}
+
+func (s *Service) commitOffsets(req *kmsg.OffsetCommitRequest, blind bool, answer func([]kmsg.OffsetCommitResponseTopic), commit func(*shard, *coordinator.Tx) error) {
+	fail := func(code int16) { answer(CommitResponse(req, code)) }
+	s.submit(req.Group, blind,
 		func(sh *shard, tx *coordinator.Tx) {
-			if err := sh.commit(tx, req); err != nil {
+			if err := commit(sh, tx); err != nil {
 				tx.Reply(func(failed error) { fail(firstCode(failed, coordinator.Code(err))) })
 				return
 			}
@@ -26,6 +28,11 @@ func (s *Service) CommitOffsets(req *kmsg.OffsetCommitRequest, answer func([]kms
 				answer(commitResponse(req, sh.commitCode))
 			})
 		}, fail)
+}
+
+// CommitResponse answers every partition with code.
+func CommitResponse(req *kmsg.OffsetCommitRequest, code int16) []kmsg.OffsetCommitResponseTopic {
+	return commitResponse(req, func(kmsg.OffsetCommitRequestTopicPartition) int16 { return code })
 }
 
 func commitResponse(req *kmsg.OffsetCommitRequest, code func(kmsg.OffsetCommitRequestTopicPartition) int16) []kmsg.OffsetCommitResponseTopic {
@@ -48,12 +55,17 @@ func (s *shard) commitCode(p kmsg.OffsetCommitRequestTopicPartition) int16 {
 	return 0
 }
 
-// commit appends one record per partition. It is blind: whether it may is decided by members and generation, which
-// no other commit changes.
+// commit is blind: whether it may is decided by members and generation, which no other commit changes.
 func (s *shard) commit(tx *coordinator.Tx, req *kmsg.OffsetCommitRequest) error {
-	if err := s.checkCommit(tx, req); err != nil {
-		return err
+	err := s.checkCommit(tx, req, false)
+	if err == nil {
+		s.appendCommits(tx, req)
 	}
+	return err
+}
+
+// appendCommits appends one record per partition.
+func (s *shard) appendCommits(tx *coordinator.Tx, req *kmsg.OffsetCommitRequest) {
 	expireMs := int64(unknownTimestampMs)
 	if req.Version >= 2 && req.Version <= 4 && req.RetentionTimeMillis >= 0 {
 		expireMs = tx.NowMs + req.RetentionTimeMillis
@@ -75,24 +87,28 @@ func (s *shard) commit(tx *coordinator.Tx, req *kmsg.OffsetCommitRequest) error 
 			tx.Append(offsetCommitKey(req.Group, t.Topic, p.Partition), c.value())
 		}
 	}
-	return nil
 }
+
+// membershipVersion is the first whose clients know GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH.
+const membershipVersion = 9
 
 // checkCommit: an unknown group accepts who claims no generation (it becomes a simple group when the record is
 // replayed); from version 9 on anyone else learns that it does not exist.
-func (s *shard) checkCommit(tx *coordinator.Tx, req *kmsg.OffsetCommitRequest) error {
+func (s *shard) checkCommit(tx *coordinator.Tx, req *kmsg.OffsetCommitRequest, transactional bool) error {
 	g := s.groups[req.Group]
 	switch {
 	case g == nil && req.Generation < 0:
 		return nil
-	case g == nil && req.Version >= 9:
+	case g == nil && req.Version >= membershipVersion:
 		return kerr.GroupIDNotFound
 	case g == nil:
 		return kerr.IllegalGeneration
 	}
-	if err := g.checkCommit(commitContext{memberID: req.MemberID, instanceID: req.InstanceID, generation: req.Generation, version: req.Version}); err != nil {
-		return err
+	err := g.checkCommit(commitContext{
+		memberID: req.MemberID, instanceID: req.InstanceID, generation: req.Generation, version: req.Version, transactional: transactional,
+	})
+	if err == nil && !transactional {
+		g.touch(tx, req.MemberID)
 	}
-	g.touch(tx, req.MemberID)
-	return nil
+	return err
 }

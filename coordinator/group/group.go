@@ -36,7 +36,7 @@ type commitContext struct {
 	memberID   string
 	instanceID *string
 	generation int32
-	version    int16 // of the request, OffsetCommit or TxnOffsetCommit
+	version    int16 // of OffsetCommit, or the one that knows as much as the TxnOffsetCommit
 	// transactional commits need no generation, and are taken while the group rebalances.
 	transactional bool
 }
