@@ -141,10 +141,9 @@ func (p *cleanPass) cleanGroup(group []*segment, txns *cleanedTxns) (err error) 
 	if err != nil {
 		return &writeError{err}
 	}
-	swapped := false
 	defer func() {
 		p.out = w.out
-		if e := w.close(swapped); e != nil && err == nil {
+		if e := w.close(); e != nil && err == nil {
 			err = &writeError{e}
 		}
 	}()
@@ -157,9 +156,7 @@ func (p *cleanPass) cleanGroup(group []*segment, txns *cleanedTxns) (err error) 
 	if err := w.finish(txns.takeRetained()); err != nil {
 		return err
 	}
-	err = p.log.swapIn(p.r, group, w.segment)
-	swapped = err == nil
-	return err
+	return p.log.swapIn(p.r, group, w.segment)
 }
 
 // groupPass is the writing of one group.

@@ -46,7 +46,8 @@ func (l *Log) stillHas(r *cleanRange, old []*segment) error {
 	return nil
 }
 
-// commitSwap renames made to .swap. When that fails, what was renamed is removed before what was not.
+// commitSwap renames made to .swap. When that fails, what was renamed is removed before what was not; where even that
+// cannot be made durable, a later start could swap in what is no longer true of the log, and the directory goes offline.
 func (l *Log) commitSwap(made *segment) error {
 	sync := func() error { return l.store.o.FS.SyncDir(*l.path.Load()) }
 	err := made.rename(swapSuffix)
@@ -56,11 +57,15 @@ func (l *Log) commitSwap(made *segment) error {
 	if err == nil {
 		return nil
 	}
+	var undo error
 	for _, kind := range fileKinds {
 		name := l.file(fileName(made.base, kind) + swapSuffix)
-		err = errors.Join(err, removeIfExists(l.store.o.FS, name))
+		undo = errors.Join(undo, removeIfExists(l.store.o.FS, name))
 	}
-	return &writeError{errors.Join(err, sync())}
+	if undo = errors.Join(undo, sync()); undo != nil {
+		l.dir.fail(undo)
+	}
+	return &writeError{err}
 }
 
 // finishCommitted puts old aside, under names that no earlier compaction's have, and made in its place.

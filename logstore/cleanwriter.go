@@ -129,11 +129,12 @@ func (w *cleanedWriter) finish(aborted []AbortedTxn) error {
 	return nil
 }
 
-// close lets go of the file, which goes altogether when it was not swapped in.
-func (w *cleanedWriter) close(swapped bool) error {
+// close lets go of the file. What never came beyond .cleaned goes altogether; what did may be all that is left of the
+// records, whatever failed since.
+func (w *cleanedWriter) close() error {
 	err := w.awaitSync()
 	w.data.release()
-	if swapped {
+	if *w.segment.suffix.Load() != cleanedSuffix {
 		return err
 	}
 	return errors.Join(err, w.segment.removeFiles())

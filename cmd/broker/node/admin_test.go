@@ -43,6 +43,7 @@ func TestMetricsAndHealth(t *testing.T) {
 		"kafka_server_replicamanager_leadercount 2", `kafka_log_log_numlogsegments{partition="0",topic="orders"} 1`,
 		`kafka_server_brokertopicmetrics_messagesin_total{topic="orders"} 10`, "kafka_log_logmanager_offlinelogdirectorycount 0",
 		"kafka_server_fetchsessioncache_numincrementalfetchsessions 0",
+		`kafka_log_logcleanermanager_uncleanable_partitions_count{logDirectory="/data"} 0`, "kafka_log_logcleaner_cleaner_recopy_percent 0",
 	} {
 		if !strings.Contains(body, line+"\n") {
 			t.Errorf("no %q in the metrics", line)
