@@ -13,6 +13,7 @@ const (
 	// zstdWholeBytes is the largest payload that is decoded at once, into memory that grows with what is really
 	// there; a larger one is decoded as a stream.
 	zstdWholeBytes = 4 << 20
+	zstdGrowth     = 8
 	// zstdStreamWindowBytes is the largest window of a stream: it is allocated on the frame's word (RFC 8878 asks
 	// decoders to support 8 MiB).
 	zstdStreamWindowBytes = 8 << 20
@@ -36,6 +37,8 @@ var zstdStreams = sync.Pool{New: func() any {
 	return d
 }}
 
+// openZstd tries growing buffers. Where one is too small the library has several ways to say so, some of which sound like damage:
+// whether a payload is sound, only the stream, which needs no room, can tell.
 func openZstd(payload []byte, limitBytes int64) (recordReader, error) {
 	d, err := zstdWhole()
 	if err != nil {
@@ -43,28 +46,27 @@ func openZstd(payload []byte, limitBytes int64) (recordReader, error) {
 	}
 	p := getBuffer()
 	buf := (*p)[:0]
-	for capacity := max(cap(buf), windowBytes, 4*len(payload)); ; capacity *= 2 {
+	for capacity := max(cap(buf), windowBytes, 4*len(payload)); ; capacity *= zstdGrowth {
 		capacity = min(capacity, zstdWholeBytes)
 		if cap(buf) < capacity {
 			buf = make([]byte, 0, capacity)
 		}
-		var decoded []byte
-		decoded, err = d.DecodeAll(payload, buf)
+		decoded, err := d.DecodeAll(payload, buf)
 		if err == nil && int64(len(decoded)) > limitBytes {
 			err = errExpansion
 		}
 		if err == nil {
 			return recordReader{buf: decoded, close: func() { putBuffer(p, decoded) }}, nil
 		}
-		if !errors.Is(err, zstd.ErrDecoderSizeExceeded) || capacity == zstdWholeBytes {
-			break
+		if err == errExpansion || errors.Is(err, zstd.ErrWindowSizeExceeded) {
+			putBuffer(p, buf)
+			return recordReader{}, zstdError(err)
+		}
+		if capacity == zstdWholeBytes {
+			putBuffer(p, buf)
+			return streamZstd(payload, limitBytes)
 		}
 	}
-	putBuffer(p, buf)
-	if errors.Is(err, zstd.ErrDecoderSizeExceeded) {
-		return streamZstd(payload, limitBytes)
-	}
-	return recordReader{}, zstdError(err)
 }
 
 func streamZstd(payload []byte, limitBytes int64) (recordReader, error) {

@@ -46,29 +46,50 @@ func (r *recordReader) Close() {
 	}
 }
 
-// next returns the body of the next record, valid until the following call.
-func (r *recordReader) next() ([]byte, error) {
+// read parses the next record; v is valid until the following call.
+func (r *recordReader) read(v *recordView, sizesOnly bool) error {
+	size, err := r.nextSize()
+	if err != nil {
+		return err
+	}
+	if sizesOnly && size > windowBytes && r.src != nil {
+		return r.skimLarge(size, v)
+	}
+	body, err := r.body(size)
+	if err != nil {
+		return err
+	}
+	return v.parse(body)
+}
+
+// nextSize reads the length of the next record.
+func (r *recordReader) nextSize() (int, error) {
 	size, at := readVarint(r.buf, r.pos)
 	for at == varintCut {
 		if err := r.fill(); err != nil {
-			return nil, err
+			return 0, err
 		}
 		size, at = readVarint(r.buf, r.pos)
 	}
 	if at == varintLong {
-		return nil, errVarint
+		return 0, errVarint
 	}
 	if size < 0 || (r.src == nil && int(size) > len(r.buf)-at) {
-		return nil, errRecordSize
+		return 0, errRecordSize
 	}
 	r.pos = at
-	for len(r.buf)-r.pos < int(size) {
+	return int(size), nil
+}
+
+// body returns the next size bytes, valid until the following call.
+func (r *recordReader) body(size int) ([]byte, error) {
+	for len(r.buf)-r.pos < size {
 		if err := r.fill(); err != nil {
 			return nil, err
 		}
 	}
-	body := r.buf[r.pos : r.pos+int(size)]
-	r.pos += int(size)
+	body := r.buf[r.pos : r.pos+size]
+	r.pos += size
 	return body, nil
 }
 

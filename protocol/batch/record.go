@@ -5,7 +5,9 @@ type recordView struct {
 	timestampDelta int64
 	offsetDelta    int32
 	headerCount    int32
-	key, value     []byte // nil is null
+	keySize        int    // -1 is null
+	valueSize      int    // -1 is null
+	key, value     []byte // nil is null; nil, too, like headers and tail, of a large record that was skimmed
 	headers        []byte // encoded, after their count
 	tail           []byte
 }
@@ -33,11 +35,19 @@ func (v *recordView) parse(body []byte) error {
 	if v.headerCount, at = readVarint(body, at); at < 0 {
 		return varintError(at)
 	}
+	v.keySize, v.valueSize = sizeOrNull(v.key), sizeOrNull(v.value)
 	v.headers = body[at:]
 	if v.headerCount == 0 && len(v.headers) == 0 {
 		return nil
 	}
 	return v.checkHeaders()
+}
+
+func sizeOrNull(b []byte) int {
+	if b == nil {
+		return -1
+	}
+	return len(b)
 }
 
 func varintError(at int) error {

@@ -9,7 +9,7 @@ func (b Batch) Records() func(yield func(Record, error) bool) {
 	return func(yield func(Record, error) bool) {
 		var record Record
 		var headers []Header
-		err := b.eachRecord(maxRecordsBytes, func(_ int32, v *recordView) bool {
+		err := b.eachRecord(recordWalk{limitBytes: maxRecordsBytes}, func(_ int32, v *recordView) bool {
 			headers = v.appendHeaders(headers[:0])
 			record = Record{
 				Offset:      b.BaseOffset() + int64(v.offsetDelta),
@@ -26,6 +26,16 @@ func (b Batch) Records() func(yield func(Record, error) bool) {
 	}
 }
 
+// recordWalk says how the records of a batch are gone over.
+type recordWalk struct {
+	limitBytes int64 // that are decompressed
+	// index and at are where to begin: the record of that index, which in an uncompressed payload starts at a position.
+	index int32
+	at    int
+	// sizesOnly lets the contents of large records go by without holding them.
+	sizesOnly bool
+}
+
 // timestampOf is the batch's time for all records once the log has set it.
 func (b Batch) timestampOf(v *recordView) int64 {
 	if b.TimestampType() == LogAppendTime {
@@ -36,12 +46,7 @@ func (b Batch) timestampOf(v *recordView) int64 {
 
 // eachRecord calls f for every record until it returns false; v is valid during the call. After the last record
 // nothing may remain.
-func (b Batch) eachRecord(limitBytes int64, f func(index int32, v *recordView) bool) error {
-	return b.eachRecordFrom(0, 0, limitBytes, f)
-}
-
-// eachRecordFrom is eachRecord from the record of that index, which in an uncompressed payload starts at a position.
-func (b Batch) eachRecordFrom(index int32, at int, limitBytes int64, f func(index int32, v *recordView) bool) error {
+func (b Batch) eachRecord(w recordWalk, f func(index int32, v *recordView) bool) error {
 	count := b.RecordCount()
 	if count < 0 {
 		return invalid("record count %d", count)
@@ -49,19 +54,15 @@ func (b Batch) eachRecordFrom(index int32, at int, limitBytes int64, f func(inde
 	if count == 0 {
 		return nil
 	}
-	r, err := b.openRecords(limitBytes)
+	r, err := b.openRecords(w.limitBytes)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	r.pos = at
+	r.pos = w.at
 	var v recordView
-	for i := index; i < count; i++ {
-		body, err := r.next()
-		if err != nil {
-			return err
-		}
-		if err := v.parse(body); err != nil {
+	for i := w.index; i < count; i++ {
+		if err := r.read(&v, w.sizesOnly); err != nil {
 			return err
 		}
 		if !f(i, &v) {

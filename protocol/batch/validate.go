@@ -1,6 +1,10 @@
 package batch
 
-import "github.com/twmb/franz-go/pkg/kerr"
+import (
+	"runtime"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+)
 
 // Origin says who appends, which decides how much is checked (Kafka's AppendOrigin).
 type Origin int8
@@ -37,13 +41,24 @@ type Result struct {
 const (
 	// maxExpansion bounds the bytes that a batch may decompress to, in multiples of max.message.bytes. Text of the
 	// most repetitive sort stays below it; what is above is a bomb, and is answered like a batch too large, so that a
-	// producer that means it splits the batch.
-	maxExpansion = 128
+	// producer that means it splits the batch. Where the limit is small, anyBatchBytes are allowed all the same.
+	maxExpansion  = 128
+	anyBatchBytes = 32 << 20
+	// maxRebuildExpansion is the same for a batch that must be compressed anew, and so is in memory as a whole. Clients
+	// limit a batch to max.message.bytes before they compress it.
+	maxRebuildExpansion = 4
 	// maxRecordErrors bounds the refused records that are listed one by one.
 	maxRecordErrors = 1 << 14
 	// zstdSinceVersion is the first Produce version that may carry zstd (KIP-110).
 	zstdSinceVersion = 7
 )
+
+// inflating bounds how many batches are decompressed or compressed at once, and with it the memory that this takes: it is
+// work for the processors, of which more at a time would not be done sooner.
+var inflating = make(chan struct{}, max(minInflating, runtime.GOMAXPROCS(0)))
+
+// minInflating batches at once, so that one large batch does not hold up all small ones.
+const minInflating = 4
 
 // Validate checks one partition's records bytes as Kafka does for a leader's append (ProduceRequest.validateRecords,
 // UnifiedLog.analyzeAndValidateRecords, LogValidator). Errors are *Error. The bytes of an uncompressed batch, or of a
@@ -59,6 +74,10 @@ func Validate(raw []byte, p *Policy) (Result, error) {
 	if err := p.checkHeader(b); err != nil {
 		return Result{}, err
 	}
+	if b.Codec() != None || p.target(b).Codec != None {
+		inflating <- struct{}{}
+		defer func() { <-inflating }()
+	}
 	checked, err := checkRecords(p, b)
 	if err != nil {
 		return Result{}, err
@@ -66,7 +85,13 @@ func Validate(raw []byte, p *Policy) (Result, error) {
 	return p.accept(b, checked)
 }
 
-func (p *Policy) limitBytes() int64 { return maxExpansion * int64(p.MaxMessageBytes) }
+// limitBytes is how far a batch may decompress that is only checked.
+func (p *Policy) limitBytes() int64 { return max(anyBatchBytes, maxExpansion*int64(p.MaxMessageBytes)) }
+
+// rebuildBytes is how far a batch may decompress that is compressed anew.
+func (p *Policy) rebuildBytes() int64 {
+	return max(anyBatchBytes, maxRebuildExpansion*int64(p.MaxMessageBytes))
+}
 
 // onlyBatch returns the one batch of raw; a cut one after it is dropped, as Kafka does.
 func onlyBatch(raw []byte, p *Policy) (Batch, error) {

@@ -31,7 +31,7 @@ func checkRecords(p *Policy, b Batch) (recordCheck, error) {
 
 // rest checks from the record of that index at that position on.
 func (c recordCheck) rest(index int32, at int) (recordCheck, error) {
-	if err := c.batch.eachRecordFrom(index, at, c.policy.limitBytes(), c.check); err != nil {
+	if err := c.batch.eachRecord(recordWalk{c.policy.limitBytes(), index, at, true}, c.check); err != nil {
 		return c, err
 	}
 	if c.refused != nil {
@@ -49,7 +49,7 @@ func (c *recordCheck) check(index int32, v *recordView) bool {
 	}
 	p := c.policy
 	switch {
-	case p.Compacted && v.key == nil:
+	case p.Compacted && v.keySize < 0:
 		c.refuse(kerr.InvalidRecord, index, fmt.Sprintf(
 			"Compacted topic cannot accept message without key in topic partition %s-%d", p.Topic, p.Partition))
 	case p.Timestamp == CreateTime && timestampMs != NoTimestamp:
@@ -79,7 +79,7 @@ func (c *recordCheck) describe(v *recordView, timestampMs int64) string {
 		name = "PartialDefaultRecord"
 	}
 	return fmt.Sprintf("%s(offset=%d, timestamp=%d, key=%d bytes, value=%d bytes)",
-		name, c.batch.BaseOffset()+int64(v.offsetDelta), timestampMs, len(v.key), len(v.value))
+		name, c.batch.BaseOffset()+int64(v.offsetDelta), timestampMs, max(v.keySize, 0), max(v.valueSize, 0))
 }
 
 func (c *recordCheck) refuse(code *kerr.Error, index int32, message string) {
@@ -142,7 +142,7 @@ func (p *Policy) rebuild(b Batch, target Compression, maxMs int64) (Batch, error
 	})
 	defer e.free()
 	negative := false
-	err := b.eachRecord(p.limitBytes(), func(index int32, v *recordView) bool {
+	err := b.eachRecord(recordWalk{limitBytes: p.rebuildBytes()}, func(index int32, v *recordView) bool {
 		timestampMs := b.timestampOf(v)
 		negative = negative || timestampMs < NoTimestamp
 		e.addEncoded(timestampMs, index, v.tail)

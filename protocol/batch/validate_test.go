@@ -157,9 +157,9 @@ func TestValidateFromCoordinator(t *testing.T) {
 
 func TestBombsAreBounded(t *testing.T) {
 	p := policyOf("small", caseNow, 9)
-	p.MaxMessageBytes = 100_000
-	body := append([]byte{0, 0, 0, 1}, appendVarint(nil, 20_000_000)...)
-	body = append(append(body, make([]byte, 20_000_000)...), 0)
+	p.MaxMessageBytes = 200_000
+	body := append([]byte{0, 0, 0, 1}, appendVarint(nil, 40_000_000)...)
+	body = append(append(body, make([]byte, 40_000_000)...), 0)
 	for _, codec := range []Codec{Gzip, Lz4, Zstd} {
 		b := wrap(t, codec, 1, encode(body))
 		if len(b) > int(p.MaxMessageBytes) {
@@ -167,6 +167,11 @@ func TestBombsAreBounded(t *testing.T) {
 		}
 		if _, err := Validate(b, p); !errors.Is(err, kerr.MessageTooLarge) {
 			t.Errorf("%s: %v", codec.name(), err)
+		}
+		rebuilt := *p // what would do for a check is too much to be compressed anew
+		rebuilt.MaxMessageBytes, rebuilt.Target = 2_000_000, Compression{Codec: 1 + codec%4}
+		if _, err := Validate(b, &rebuilt); !errors.Is(err, kerr.MessageTooLarge) {
+			t.Errorf("%s to another codec: %v", codec.name(), err)
 		}
 	}
 	for name, payload := range map[string][]byte{
@@ -180,6 +185,25 @@ func TestBombsAreBounded(t *testing.T) {
 		})
 		if allocated > 1<<20 {
 			t.Errorf("%s: %d bytes were allocated", name, allocated)
+		}
+	}
+}
+
+// TestZstdOfAnySize: what streaming clients (Java) write has no content size, whatever it compresses to.
+func TestZstdOfAnySize(t *testing.T) {
+	for _, size := range []int{100, 40_000, 140_000, 200_000, 300_000, 1_000_000, 5_000_000} {
+		for name, value := range map[string][]byte{"zeros": make([]byte, size), "text": bytes.Repeat([]byte("a text that repeats "), size/20)} {
+			plain := build(t, clientOptions(None), Record{TimestampMs: caseNow, Value: value}, Record{Offset: 1, TimestampMs: caseNow, Value: []byte("end")})
+			var out bytes.Buffer
+			e, err := zstd.NewWriter(&out)
+			if err != nil {
+				t.Fatal(err)
+			}
+			e.Write(plain[HeaderSize:])
+			e.Close()
+			if _, err := Validate(wrapCompressed(Zstd, 2, out.Bytes()), policyOf("plain", caseNow, 9)); err != nil {
+				t.Errorf("%d bytes of %s: %v", size, name, err)
+			}
 		}
 	}
 }
