@@ -113,7 +113,7 @@ func scanTimestamp(r io.ReaderAt, pos, end int64, match func(timestampMs, offset
 }
 
 func matchRecord(b batch.Batch, match func(timestampMs, offset int64) bool) (TimestampOffset, error) {
-	for record, err := range b.Records() {
+	for record, err := range b.Times() {
 		if err != nil {
 			return noTimestampOffset, err
 		}

@@ -26,6 +26,21 @@ func (b Batch) Records() func(yield func(Record, error) bool) {
 	}
 }
 
+// RecordTime is where a record is and when.
+type RecordTime struct{ Offset, TimestampMs int64 }
+
+// Times iterates the records' offsets and timestamps. It holds no record, however large.
+func (b Batch) Times() func(yield func(RecordTime, error) bool) {
+	return func(yield func(RecordTime, error) bool) {
+		err := b.eachRecord(recordWalk{limitBytes: maxRecordsBytes, sizesOnly: true}, func(_ int32, v *recordView) bool {
+			return yield(RecordTime{b.BaseOffset() + int64(v.offsetDelta), b.timestampOf(v)}, nil)
+		})
+		if err != nil {
+			yield(RecordTime{}, err)
+		}
+	}
+}
+
 // recordWalk says how the records of a batch are gone over.
 type recordWalk struct {
 	limitBytes int64 // that are decompressed

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"testing/iotest"
 )
@@ -109,6 +110,31 @@ func TestLargeRecordIsNotHeld(t *testing.T) {
 		})
 		if allocated > size/2 {
 			t.Errorf("codec %d: %d MiB for one record of %d", c, allocated>>20, size>>20)
+		}
+	}
+}
+
+func TestTimes(t *testing.T) {
+	for _, c := range allCodecs {
+		records := []Record{{Offset: 4, TimestampMs: caseNow, Value: make([]byte, 3*windowBytes)}, {Offset: 5, TimestampMs: caseNow + 7, Key: []byte("k")}}
+		o := clientOptions(c)
+		o.BaseOffset = 4
+		b := build(t, o, records...)
+		var got []RecordTime
+		for r, err := range b.Times() {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, r)
+		}
+		if want := []RecordTime{{4, caseNow}, {5, caseNow + 7}}; !slices.Equal(got, want) {
+			t.Errorf("%s: %v", c.name(), got)
+		}
+		var last error
+		for _, last = range b[:len(b)-1].Times() {
+		}
+		if last == nil {
+			t.Errorf("%s: a cut batch has no error", c.name())
 		}
 	}
 }
