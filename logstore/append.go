@@ -176,8 +176,8 @@ func (l *Log) noteBatch(seg *segment, b batch.Batch, pos int64) {
 	l.tail.push(b.BaseOffset(), pos, last+1, pos+size)
 }
 
-// heals tells errors that free space or file descriptors cure, and after which nothing was changed.
-func heals(err error) bool {
+// Heals tells errors that free space or file descriptors cure, and after which nothing was changed.
+func Heals(err error) bool {
 	for _, e := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EMFILE, syscall.ENFILE} {
 		if errors.Is(err, e) {
 			return true

@@ -227,7 +227,7 @@ func (d *logDir) writeCheckpoints() error {
 			for id := range gone {
 				d.deleted(id)
 			}
-			if !heals(err) {
+			if !Heals(err) {
 				d.fail(err)
 			}
 			return err

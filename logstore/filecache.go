@@ -76,10 +76,21 @@ func (c *fileCache) acquire(f *lazyFile, path func() string) (*openFile, error) 
 		return o, nil
 	}
 	file, err := c.openAny(path())
+	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+		c.shrink()
+		file, err = c.openAny(path())
+	}
 	if err != nil {
 		return nil, err
 	}
 	return c.install(f, file), nil
+}
+
+// shrink closes half of the files, for descriptors have run out.
+func (c *fileCache) shrink() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.evictTo(len(c.open) / 2)
 }
 
 // openAny opens for writing, or for reading alone where the volume allows no more.

@@ -158,10 +158,10 @@ func (l *Log) sync(w flushWork) error {
 		return l.fault("flush", w.end, err)
 	}
 	err := l.syncSegments(w)
-	lacking := heals(err) && !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT)
+	lacking := Heals(err) && !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT)
 	if err == nil {
 		err = errors.Join(l.syncEpochs(w.epochs), l.syncEntries(w))
-		lacking = heals(err)
+		lacking = Heals(err)
 	}
 	switch {
 	case err == nil:

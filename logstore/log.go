@@ -154,7 +154,7 @@ func (l *Log) usable(op string) error {
 // failed answers an operation whose IO error leaves the files unknown: the directory goes offline, unless the
 // error is one that time heals and that changed nothing.
 func (l *Log) failed(op string, offset int64, err error) error {
-	if !heals(err) {
+	if !Heals(err) {
 		l.dir.fail(err)
 		err = fmt.Errorf("%w: %w", ErrOffline, err)
 	}

@@ -18,6 +18,7 @@ func (m *Manager) Apply(_, im *metadata.Image, delta metadata.Delta) {
 		m.applyTopic(im, name)
 	}
 	m.applyConfigs(im, delta)
+	m.retrySoon()
 }
 
 func (m *Manager) local(name string) *topic {
@@ -82,14 +83,19 @@ func (m *Manager) nextTopic(was *topic, is *metadata.Topic) *topic {
 func (m *Manager) applyPartition(p *Partition, is metadata.Partition, config *TopicConfig) leadership {
 	var log *logstore.Log
 	var offline error
-	if old := p.state.Load(); old != nil {
+	old := p.state.Load()
+	if old != nil {
 		log, offline = old.log, old.offline
-	} else if log, offline = m.open(p, config); offline != nil {
-		m.o.Log.Error().Err(offline).Str("topic", p.Topic).Int32("partition", p.Index).Msg("the partition's log cannot be used")
+	}
+	if old == nil || logstore.Heals(old.offline) {
+		log, offline = m.open(p, config)
 	}
 	change, err := p.become(is, log, config, offline)
-	if err != nil {
-		m.o.Log.Error().Err(err).Str("topic", p.Topic).Int32("partition", p.Index).Msg("the leader epoch cannot be written")
+	if err = errors.Join(offline, err); err != nil && (old == nil || old.offline == nil) {
+		m.o.Log.Error().Err(err).Str("topic", p.Topic).Int32("partition", p.Index).Msg("the partition's log cannot be used")
+	}
+	if logstore.Heals(err) {
+		m.retry.add(p.Topic)
 	}
 	return change
 }

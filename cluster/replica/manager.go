@@ -40,6 +40,7 @@ type Manager struct {
 	draining atomic.Bool
 
 	applyMu sync.Mutex // one Apply at a time
+	retry   retries    // applyMu
 
 	mu     sync.RWMutex
 	byName map[string]*topic
@@ -154,6 +155,7 @@ func (s *state) count(to *metrics.ReplicaState) {
 // Drain tells every watcher to look again: from now on nobody shall wait for what may come, for the broker is stopping.
 func (m *Manager) Drain() {
 	m.draining.Store(true)
+	m.stopRetrying()
 	for p := range m.Partitions() {
 		p.wake()
 	}

@@ -41,13 +41,19 @@ func start(t *testing.T, p properties) *kafka.Broker {
 // startIn runs a broker in dir, again on the same data when there is some.
 func startIn(t *testing.T, dir string, p properties) *kafka.Broker {
 	t.Helper()
+	return startUnder(t, dir, p)
+}
+
+// startUnder is startIn by way of another command.
+func startUnder(t *testing.T, dir string, p properties, under ...string) *kafka.Broker {
+	t.Helper()
 	all := properties{
 		"offsets.topic.num.partitions": "4", "transaction.state.log.num.partitions": "4", "group.initial.rebalance.delay.ms": "0",
 	}
 	for k, v := range p {
 		all[k] = v
 	}
-	b, err := kafka.StartGrete(context.Background(), kafka.Options{Dir: dir, Properties: all})
+	b, err := kafka.StartGrete(context.Background(), kafka.Options{Dir: dir, Properties: all, Under: under})
 	if errors.Is(err, kafka.ErrMissing) {
 		t.Skip(err)
 	}

@@ -25,6 +25,7 @@ type Options struct {
 	Properties map[string]string // Kafka's properties on top of the harness's own
 	JVM        []string          // flags for a Java broker, instead of those that favour a quick start
 	Port       int               // 0: a free one; a broker that clients are to find again keeps its port
+	Under      []string          // a command that runs our broker, such as prlimit --nofile=100
 }
 
 // Broker is a process that answers on Addr.
@@ -38,6 +39,12 @@ type Broker struct {
 
 // Pid is the broker's process id.
 func (b *Broker) Pid() int { return b.cmd.Process.Pid }
+
+// Done is closed when the process has ended; ExitCode is known then.
+func (b *Broker) Done() <-chan struct{} { return b.done }
+
+// ExitCode is the process's, -1 after a signal.
+func (b *Broker) ExitCode() int { return b.cmd.ProcessState.ExitCode() }
 
 // Stop ends the broker's process group, first asking, then by force.
 func (b *Broker) Stop() error {

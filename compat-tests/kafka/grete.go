@@ -37,5 +37,6 @@ func StartGrete(ctx context.Context, opts Options) (*Broker, error) {
 	for _, k := range slices.Sorted(maps.Keys(opts.Properties)) {
 		args = append(args, "--set", k+"="+opts.Properties[k])
 	}
-	return launch(ctx, exec.Command(bin, args...), addr, opts)
+	command := append(append(slices.Clone(opts.Under), bin), args...)
+	return launch(ctx, exec.Command(command[0], command[1:]...), addr, opts)
 }

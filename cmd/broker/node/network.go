@@ -62,7 +62,7 @@ func (n *Node) serverOptions() protocol.Options {
 		MaxRequestBytes:           int(l.Int("socket.request.max.bytes")),
 		MaxQueuedBytes:            l.Int("queued.max.request.bytes"),
 		MaxIdle:                   millis(l.Int("connections.max.idle.ms")),
-		MaxConnections:            int(l.Int("max.connections")),
+		MaxConnections:            min(int(l.Int("max.connections")), processDescriptors().connections),
 		MaxConnectionsPerIP:       int(l.Int("max.connections.per.ip")),
 		ConnectionsPerIPOverrides: overrides,
 		SendBufferBytes:           bufferBytes(l, "socket.send.buffer.bytes"),

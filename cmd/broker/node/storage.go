@@ -29,6 +29,7 @@ func (n *Node) openStore(ctx context.Context) error {
 		RecoveryThreads:               int(cfg.Int("num.recovery.threads.per.data.dir")),
 		CheckInterval:                 millis(cfg.Int("log.retention.check.interval.ms")),
 		FlushOffsetCheckpointInterval: millis(cfg.Int("log.flush.offset.checkpoint.interval.ms")),
+		MaxOpenFiles:                  processDescriptors().files,
 		OnDirOffline:                  n.dirOffline,
 		Cleaner:                       n.cleanerConfig(cfg.Layers),
 	})
