@@ -42,6 +42,7 @@ var codes = []struct {
 	{metadata.ErrMalformed, nil},
 	{raftlog.ErrNotLeader, kerr.NotController},
 	{raftlog.ErrStopped, kerr.NotController},
+	{raftlog.ErrNoRoom, kerr.KafkaStorageError},
 	{raftlog.ErrDamaged, nil},
 	{controller.ErrNotController, kerr.NotController},
 	{controller.ErrStopped, kerr.NotController},

@@ -57,6 +57,7 @@ var sentinels = map[string]struct {
 	"cluster/metadata.ErrMalformed":       {metadata.ErrMalformed, -1},
 	"cluster/raftlog.ErrNotLeader":        {raftlog.ErrNotLeader, 41},
 	"cluster/raftlog.ErrStopped":          {raftlog.ErrStopped, 41},
+	"cluster/raftlog.ErrNoRoom":           {raftlog.ErrNoRoom, 56},
 	"cluster/raftlog.ErrDamaged":          {raftlog.ErrDamaged, -1},
 	"cluster/controller.ErrNotController": {controller.ErrNotController, 41},
 	"cluster/controller.ErrStopped":       {controller.ErrStopped, 41},

@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"context"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -38,8 +39,17 @@ func (b *Broker) Serve(ctx context.Context, r *protocol.Request) {
 }
 
 // change runs a request that changes cluster metadata, and waits: the connection's later requests are read only after,
-// so that they see the change, as with Kafka.
+// so that they see the change, as with Kafka. It waits as long as the request allows, and
+// no longer than request.timeout.ms.
 func (b *Broker) change(ctx context.Context, r *protocol.Request, req kmsg.Request) (kmsg.Response, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	waitMs := b.config().Int("request.timeout.ms")
+	if t, ok := req.(kmsg.TimeoutRequest); ok && t.Timeout() > 0 {
+		waitMs = min(waitMs, int64(t.Timeout()))
+	}
+	timer := b.Clock.AfterFunc(time.Duration(waitMs)*time.Millisecond, cancel)
+	defer timer.Stop()
 	return b.Controller.Do(ctx, r.Conn.Principal(), req)
 }
 

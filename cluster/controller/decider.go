@@ -231,6 +231,8 @@ func (d *decider) write(made encoded) (end int64, err error) {
 	switch {
 	case errors.Is(err, raftlog.ErrNotLeader):
 		return 0, ErrNotController
+	case errors.Is(err, raftlog.ErrNoRoom):
+		return 0, err
 	case err != nil:
 		return 0, errors.Join(ErrNotController, err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"grete/cluster/metadata"
+	"grete/cluster/raftlog"
 	"grete/internal/vfs"
 	"grete/protocol"
 )
@@ -105,25 +106,34 @@ func requireTopics(t *testing.T, disk *vfs.Mem, acked map[string]metadata.UUID, 
 	r.kill(t)
 }
 
-// TestFullDiskStepsDown: ENOSPC on the metadata log costs leadership, not data.
-func TestFullDiskStepsDown(t *testing.T) {
+// TestFullDiskIsWaitedFor: without space for the metadata log the first change waits, later ones are refused at once, and all
+// goes on when there is space.
+func TestFullDiskIsWaitedFor(t *testing.T) {
 	fsys := memory(t)
 	r := startRig(t, fsys, "/data", 1)
 	r.create(t, 1, "kept")
 	fsys.SetCapacity(1)
-	if _, err := r.Do(context.Background(), protocol.Principal{}, createRequest(50, "refused")); err == nil {
-		t.Error("a change was answered that cannot have been written")
+	do := func(name string, patience time.Duration) error {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		_, err := r.Do(ctx, protocol.Principal{}, createRequest(1, name))
+		return err
 	}
-	if err := <-r.failure; !errors.Is(err, syscall.ENOSPC) {
-		t.Error(err)
+	if err := do("waits", 200*time.Millisecond); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the first change: %v", err)
 	}
-	r.life.Stop()
-	_ = r.Node.Stop(context.Background())
-	_ = r.store.Close()
+	if err := do("refused", time.Minute); !errors.Is(err, raftlog.ErrNoRoom) {
+		t.Errorf("a later change: %v", err)
+	}
 	fsys.SetCapacity(1 << 30)
-	again := startRig(t, fsys, "/data", 2)
-	if again.Image().Topic("kept") == nil || again.Image().Topic("refused") != nil {
-		t.Error("after space was freed: the wrong topics")
+	for deadline := time.Now().Add(10 * time.Second); do("after", time.Second) != nil; {
+		if time.Now().After(deadline) {
+			t.Fatal("still refused with space")
+		}
 	}
-	again.kill(t)
+	im := r.Image()
+	if im.Topic("kept") == nil || im.Topic("waits") == nil || im.Topic("refused") != nil || im.Topic("after") == nil {
+		t.Error("the wrong topics")
+	}
+	r.kill(t)
 }

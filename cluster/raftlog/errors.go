@@ -10,6 +10,8 @@ var (
 	ErrNotLeader = errors.New("not the leader of the metadata quorum")
 	// ErrStopped: the node was stopped, or has failed and stepped down.
 	ErrStopped = errors.New("the metadata log is stopped")
+	// ErrNoRoom: the log waits for space or descriptors, and takes no proposals meanwhile.
+	ErrNoRoom = errors.New("no room for the metadata log")
 	// ErrDamaged: a file that the metadata log cannot do without is damaged or missing.
 	ErrDamaged = errors.New("the metadata log is damaged")
 )

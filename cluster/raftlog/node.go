@@ -203,7 +203,7 @@ func (n *Node) call(f func()) error {
 func (n *Node) run() {
 	defer close(n.done)
 	defer n.recoverReadFailure()
-	if err := n.loop(); err != nil {
+	if err := n.loop(); err != nil && !errors.Is(err, errStopping) {
 		n.fail(err)
 	}
 }

@@ -21,7 +21,7 @@ func (n *Node) ready(rd raft.Ready) error {
 	}
 	leader := n.leaderAfter(rd)
 	if len(rd.Entries) > 0 {
-		if err := n.appendDurably(rd.Entries); err != nil {
+		if err := n.persist(func() error { return n.appendDurably(rd.Entries) }); err != nil {
 			return err
 		}
 	}
@@ -44,7 +44,7 @@ func (n *Node) saveVote(h *raftpb.HardState) error {
 		return nil
 	}
 	n.state.LeaderEpoch, n.state.VotedID, n.state.LeaderID = term, voted, -1
-	return n.state.save(n.o.FS, n.o.Dir)
+	return n.persist(func() error { return n.state.save(n.o.FS, n.o.Dir) })
 }
 
 // announce has a new leader say in the log who it is, as Kafka's do, right after Raft's own first entry of the term.
@@ -80,6 +80,7 @@ func (n *Node) leaderAfter(rd raft.Ready) Leader {
 	return l
 }
 
+// appendDurably may be repeated: what it had appended is cut first.
 func (n *Node) appendDurably(entries []*raftpb.Entry) error {
 	if err := n.storage.append(entries); err != nil {
 		return err
