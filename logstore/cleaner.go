@@ -232,7 +232,7 @@ func (c *cleaner) note(l *Log, err error) {
 	log := c.store.o.Log.Error().Str("log", l.id.String()).Err(err)
 	var writing *writeError
 	switch {
-	case heals(err):
+	case Heals(err):
 		log.Msg("compaction failed for now")
 	case errors.As(err, &writing):
 		log.Msg("compaction could not write")

@@ -40,7 +40,7 @@ func (b Batch) DeleteHorizonMs() (int64, bool) {
 // EachKey calls f with the offset and the key (nil is null) of every record until it returns false.
 func (b Batch) EachKey(f func(offset int64, key []byte) bool) error {
 	base := b.BaseOffset()
-	return b.eachRecord(maxRecordsBytes, func(_ int32, v *recordView) bool { return f(base+int64(v.offsetDelta), v.key) })
+	return b.eachRecord(recordWalk{limitBytes: maxRecordsBytes}, func(_ int32, v *recordView) bool { return f(base+int64(v.offsetDelta), v.key) })
 }
 
 // Append appends to dst what p leaves of b, nothing perhaps.
@@ -68,7 +68,7 @@ func (f *Filter) Append(dst []byte, b Batch, p FilterPolicy) ([]byte, FilterResu
 func (f *Filter) collect(b Batch, keep func(int64, []byte, bool) bool) (result FilterResult, tombstones bool, err error) {
 	f.records, f.tails = f.records[:0], f.tails[:0]
 	base := b.BaseOffset()
-	err = b.eachRecord(maxRecordsBytes, func(_ int32, v *recordView) bool {
+	err = b.eachRecord(recordWalk{limitBytes: maxRecordsBytes}, func(_ int32, v *recordView) bool {
 		result.Read++
 		if !keep(base+int64(v.offsetDelta), v.key, v.value == nil) {
 			return true
