@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -16,22 +17,22 @@ import (
 	"grete/internal/vfs"
 )
 
-// TestTenThousandPartitions measures creation, restart after a clean stop and after kill -9, and memory; the bounds leave
-// a slow machine room.
+// TestTenThousandPartitions measures creation, restart after a clean stop and after kill -9, and memory. It is CPU time that
+// is bounded, so that a busy machine does not matter; make bench has the figures that a user waits for.
 func TestTenThousandPartitions(t *testing.T) {
 	dir := t.TempDir()
-	begin := time.Now()
+	begin := cpuTime(t)
 	step := func(what string, limit time.Duration) {
 		t.Helper()
-		took := time.Since(begin)
+		took := cpuTime(t) - begin
 		t.Logf("%-50s %v", what, took.Round(100*time.Microsecond))
-		if took > limit {
+		if took > limit*raceFactor {
 			t.Errorf("%s took %v", what, took)
 		}
-		begin = time.Now()
+		begin = cpuTime(t)
 	}
 	r := startRig(t, vfs.OS, dir, 1)
-	step("start of an empty node until unfenced", 2*time.Second)
+	step("start of an empty node until unfenced", time.Second)
 	for i := range 100 {
 		var names []string
 		for j := range 10 {
@@ -39,7 +40,7 @@ func TestTenThousandPartitions(t *testing.T) {
 		}
 		r.create(t, 10, names...)
 	}
-	step("100 requests for 10 topics of 10 partitions", 20*time.Second)
+	step("100 requests for 10 topics of 10 partitions", 2*time.Second)
 	heap := liveHeap()
 	t.Logf("heap in use %.1f MiB", float64(heap)/(1<<20))
 	if heap > 40<<20 {
@@ -47,23 +48,23 @@ func TestTenThousandPartitions(t *testing.T) {
 	}
 	runtime.KeepAlive(r)
 	r.shutDown(t)
-	step("controlled shutdown", 5*time.Second)
+	step("controlled shutdown", time.Second)
 	again := startRig(t, vfs.OS, dir, 2)
-	step("restart until every partition is led", 3*time.Second)
+	step("restart until every partition is led", time.Second)
 	requireLed(t, again, 10_000)
 	again.kill(t)
-	begin = time.Now()
+	begin = cpuTime(t)
 	third := startRig(t, vfs.OS, dir, 3)
-	step("restart without a controlled shutdown", 6*time.Second)
+	step("restart without a controlled shutdown", 2*time.Second)
 	requireLed(t, third, 10_000)
 	end, image := third.Image().Offset()+1, third.Image()
-	begin = time.Now()
+	begin = cpuTime(t)
 	must(t, third.raft.WriteSnapshot(end, image.Epoch(), recordValues(image)))
-	step("snapshot", 3*time.Second)
+	step("snapshot", time.Second)
 	third.kill(t)
-	begin = time.Now()
+	begin = cpuTime(t)
 	fourth := startRig(t, vfs.OS, dir, 4)
-	step("restart from the snapshot", 3*time.Second)
+	step("restart from the snapshot", time.Second)
 	requireLed(t, fourth, 10_000)
 	fourth.kill(t)
 }
@@ -81,6 +82,14 @@ func requireLed(t *testing.T, r *rig, want int) {
 	if led != want {
 		t.Fatalf("%d of %d partitions are led", led, want)
 	}
+}
+
+// cpuTime is what this process has used so far.
+func cpuTime(t *testing.T) time.Duration {
+	t.Helper()
+	var u syscall.Rusage
+	must(t, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 func liveHeap() uint64 {
