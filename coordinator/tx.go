@@ -49,6 +49,9 @@ func (tx *Tx) add(r record) {
 	tx.sizeBytes += len(r.key) + len(r.value) + recordOverheadBytes
 }
 
+// OnApplied is called when the operation's records are in the log and applied; its operation must have some.
+func (tx *Tx) OnApplied(f func(*Tx)) { tx.applied = append(tx.applied, f) }
+
 // OnFailed is called when the append failed, before the replies get the error; its Tx is another operation.
 func (tx *Tx) OnFailed(f func(*Tx, error)) { tx.failed = append(tx.failed, f) }
 

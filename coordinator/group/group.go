@@ -17,6 +17,8 @@ type group interface {
 	// checkCommit, checkFetch, checkOffsetDelete and checkDelete return the Kafka error that refuses the request.
 	checkCommit(c commitContext) error
 	checkFetch(memberID *string, memberEpoch int32) error
+	// checkPartition refuses one partition of a commit that checkCommit let pass.
+	checkPartition(c commitContext, id topicID, partition int32) error
 	checkOffsetDelete() error
 	checkDelete() error
 	// touch tells the group that a member committed: it lives.

@@ -35,6 +35,9 @@ func firstCode(err error, code int16) int16 {
 }
 
 func (s *shard) heartbeat(tx *coordinator.Tx, req *kmsg.HeartbeatRequest) int16 {
+	if g, ok := s.groups[req.Group].(*consumerGroup); ok {
+		return coordinator.Code(s.heartbeatConsumerGroup(tx, g, req))
+	}
 	g, err := s.classic(req.Group)
 	if err == nil {
 		err = g.checkMember(req.MemberID, req.InstanceID)

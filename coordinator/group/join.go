@@ -31,25 +31,31 @@ type join struct {
 
 // refuse answers with an error; the member id that goes with it is Kafka's choice per case.
 func (j *join) refuse(memberID string, err error) {
-	e, _ := err.(*kerr.Error)
-	replyJoin(j.tx, j.answer, joinError(memberID, e))
+	replyJoin(j.tx, j.answer, joinError(memberID, kafkaError(err)))
 }
 
 func (s *shard) join(tx *coordinator.Tx, rc RequestContext, req *kmsg.JoinGroupRequest, answer joinAnswer) {
 	j := &join{s, tx, rc, req, answer}
-	known := s.groups[req.Group]
-	if known == nil {
+	switch g := s.groups[req.Group].(type) {
+	case *classicGroup:
+		j.joinClassicGroup(g)
+	case *consumerGroup:
+		if !g.empty() {
+			j.joinConsumerGroup(g)
+			return
+		}
 		j.newGroup()
-		return
+	default:
+		j.newGroup()
 	}
-	g, ok := known.(*classicGroup)
+}
+
+func (j *join) joinClassicGroup(g *classicGroup) {
 	switch {
-	case !ok:
-		j.refuse("", kerr.InconsistentGroupProtocol)
-	case !s.accepts(g, req.MemberID):
-		g.remove(tx, req.MemberID)
+	case !j.s.accepts(g, j.req.MemberID):
+		g.remove(j.tx, j.req.MemberID)
 		j.refuse("", kerr.GroupMaxSizeReached)
-	case req.MemberID == "":
+	case j.req.MemberID == "":
 		j.newMember(g)
 	default:
 		j.knownMember(g)
@@ -57,7 +63,7 @@ func (s *shard) join(tx *coordinator.Tx, rc RequestContext, req *kmsg.JoinGroupR
 }
 
 // newGroup starts a group, which only one who has no member id yet can do. Its empty record is appended at once, as
-// Kafka does; when that fails the group never was.
+// Kafka does; when that fails the group never was. It may take the place of a consumer group that is empty.
 func (j *join) newGroup() {
 	if j.req.MemberID != "" {
 		j.refuse(j.req.MemberID, kerr.UnknownMemberID)
@@ -65,9 +71,18 @@ func (j *join) newGroup() {
 	}
 	g := newClassicGroup(strings.Clone(j.req.Group))
 	g.sinceMs = j.tx.NowMs
+	before := j.s.groups[g.id]
+	if before != nil {
+		before.deleteRecords(j.tx)
+	}
 	j.tx.AppendApplied(groupMetadataKey(g.id), g.metadataValue(nil), func(*coordinator.Tx) {})
 	j.s.groups[g.id] = g
-	j.tx.OnFailed(func(tx *coordinator.Tx, err error) { j.s.forget(tx, g, err) })
+	j.tx.OnFailed(func(tx *coordinator.Tx, err error) {
+		j.s.forget(tx, g, err)
+		if before != nil {
+			j.s.groups[g.id] = before
+		}
+	})
 	j.newMember(g)
 }
 

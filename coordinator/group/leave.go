@@ -34,6 +34,9 @@ func (s *Service) LeaveGroup(req *kmsg.LeaveGroupRequest, answer func(*kmsg.Leav
 }
 
 func (s *shard) leave(tx *coordinator.Tx, req *kmsg.LeaveGroupRequest) []kmsg.LeaveGroupResponseMember {
+	if g, ok := s.groups[req.Group].(*consumerGroup); ok {
+		return s.leaveConsumerGroup(tx, g, req)
+	}
 	g, groupErr := s.classic(req.Group)
 	out := make([]kmsg.LeaveGroupResponseMember, 0, len(req.Members))
 	left := false
@@ -43,14 +46,18 @@ func (s *shard) leave(tx *coordinator.Tx, req *kmsg.LeaveGroupRequest) []kmsg.Le
 			err = s.leaveOne(tx, g, who)
 		}
 		left = left || err == nil
-		r := kmsg.NewLeaveGroupResponseMember()
-		r.MemberID, r.InstanceID, r.ErrorCode = who.MemberID, who.InstanceID, coordinator.Code(err)
-		out = append(out, r)
+		out = append(out, leftMember(who, err))
 	}
 	if left {
 		s.membersGone(tx, g)
 	}
 	return out
+}
+
+func leftMember(who kmsg.LeaveGroupRequestMember, err error) kmsg.LeaveGroupResponseMember {
+	r := kmsg.NewLeaveGroupResponseMember()
+	r.MemberID, r.InstanceID, r.ErrorCode = who.MemberID, who.InstanceID, coordinator.Code(err)
+	return r
 }
 
 // leaveOne: without a member id it is an administrator who removes a static member by its instance id.

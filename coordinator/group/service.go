@@ -1,9 +1,12 @@
 package group
 
 import (
+	"sync/atomic"
+
 	"github.com/rs/zerolog"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"grete/cluster/metadata"
 	"grete/coordinator"
 	"grete/internal/clock"
 	"grete/protocol/batch"
@@ -15,13 +18,14 @@ const newMemberJoinTimeoutMs = 5 * 60 * 1000
 
 // Config holds Kafka's properties, named in comments.
 type Config struct {
-	MinSessionTimeoutMs             int32       // group.min.session.timeout.ms
-	MaxSessionTimeoutMs             int32       // group.max.session.timeout.ms
-	InitialRebalanceDelayMs         int32       // group.initial.rebalance.delay.ms
-	MaxSize                         int         // group.max.size
-	OffsetMetadataMaxBytes          int         // offset.metadata.max.bytes
-	OffsetsRetentionMs              int64       // offsets.retention.minutes
-	OffsetsRetentionCheckIntervalMs int64       // offsets.retention.check.interval.ms
+	MinSessionTimeoutMs             int32 // group.min.session.timeout.ms
+	MaxSessionTimeoutMs             int32 // group.max.session.timeout.ms
+	InitialRebalanceDelayMs         int32 // group.initial.rebalance.delay.ms
+	MaxSize                         int   // group.max.size
+	OffsetMetadataMaxBytes          int   // offset.metadata.max.bytes
+	OffsetsRetentionMs              int64 // offsets.retention.minutes
+	OffsetsRetentionCheckIntervalMs int64 // offsets.retention.check.interval.ms
+	Consumer                        ConsumerConfig
 	CommitTimeoutMs                 int64       // offsets.commit.timeout.ms
 	LoadBufferBytes                 int         // offsets.load.buffer.size
 	Codec                           batch.Codec // offsets.topic.compression.codec
@@ -37,6 +41,7 @@ func DefaultConfig() Config {
 		OffsetMetadataMaxBytes:          4096,
 		OffsetsRetentionMs:              7 * 24 * 3600 * 1000,
 		OffsetsRetentionCheckIntervalMs: 600000,
+		Consumer:                        defaultConsumerConfig(),
 		CommitTimeoutMs:                 5000,
 		LoadBufferBytes:                 5 << 20,
 	}
@@ -51,12 +56,18 @@ type Options struct {
 	Partitions func() int32
 	// NewUUID gives the random part of member ids.
 	NewUUID func() string
+	// Image is the cluster's metadata as it is now; nil: empty.
+	Image func() *metadata.Image
+	// GroupSettings are a consumer group's own; nil: Config.Consumer's defaults.
+	GroupSettings func(groupID string) GroupSettings
 }
 
 // Service is the group coordinator of this broker.
 type Service struct {
 	o  Options
 	rt *coordinator.Runtime[*shard]
+	// created is the offset of the metadata in which topics were last created.
+	created atomic.Int64
 }
 
 type op = coordinator.Op[*shard]
@@ -67,7 +78,11 @@ func NewService(o Options) *Service {
 	s.rt = coordinator.NewRuntime(coordinator.Options[*shard]{
 		Clock: o.Clock, Log: o.Log, CommitTimeoutMs: o.Config.CommitTimeoutMs,
 		LoadBufferBytes: o.Config.LoadBufferBytes, Codec: o.Config.Codec,
-		New: func(int32) *shard { return newShard(&s.o.Config, o.NewUUID) },
+		New: func(int32) *shard {
+			sh := newShard(&s.o.Config, o.NewUUID)
+			sh.cluster = s.cluster()
+			return sh
+		},
 	})
 	return s
 }

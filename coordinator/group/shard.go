@@ -16,6 +16,7 @@ import (
 type shard struct {
 	cfg     *Config
 	newUUID func() string
+	cluster
 	groups  map[string]group
 	offsets offsetTable
 	pending pendingOffsets
@@ -36,6 +37,8 @@ func (s *shard) Replay(at coordinator.Position, key, value []byte) error {
 		return s.replayOffset(at, key, value)
 	case groupMetadataType:
 		return s.replayGroup(key, value)
+	case consumerGroupType, partitionMetadataType, consumerMemberType, targetMetadataType, targetMemberType, currentMemberType, regexType:
+		return s.replayConsumer(key, value)
 	}
 	return nil // of a later Kafka, or another protocol
 }
@@ -73,7 +76,7 @@ func (s *shard) replayGroup(key, value []byte) error {
 		return fmt.Errorf("%w: group metadata key: %w", errMalformed, err)
 	}
 	if value == nil {
-		if g := s.groups[k.Group]; g != nil {
+		if g, ok := s.groups[k.Group].(*classicGroup); ok {
 			g.dissolve()
 			delete(s.groups, k.Group)
 		}

@@ -21,13 +21,16 @@ func checkSync(req *kmsg.SyncGroupRequest) *kerr.Error {
 }
 
 func (s *shard) sync(tx *coordinator.Tx, req *kmsg.SyncGroupRequest, answer syncAnswer) {
+	if g, ok := s.groups[req.Group].(*consumerGroup); ok && !g.empty() {
+		s.syncConsumerGroup(tx, g, req, answer)
+		return
+	}
 	g, err := s.classic(req.Group)
 	if err == nil {
 		err = g.checkSync(req)
 	}
 	if err != nil {
-		e, _ := err.(*kerr.Error)
-		replySync(tx, answer, syncError(e))
+		replySync(tx, answer, syncError(kafkaError(err)))
 		return
 	}
 	m := g.byID[req.MemberID]

@@ -14,7 +14,12 @@ import (
 var used = []string{
 	"add.partitions.to.txn.retry.backoff.max.ms", "admin.listen", "advertised.listeners", "auto.create.topics.enable", "broker.heartbeat.interval.ms", "broker.id", "broker.rack",
 	"broker.session.timeout.ms", "connections.max.idle.ms", "controller.listener.names", "controller.quorum.voters",
-	"default.replication.factor", "delete.topic.enable", "fetch.max.bytes", "group.initial.rebalance.delay.ms",
+	"default.replication.factor", "delete.topic.enable", "fetch.max.bytes", "group.consumer.assignment.interval.ms", "group.consumer.assignors",
+	"group.consumer.heartbeat.interval.ms", "group.consumer.max.assignment.interval.ms", "group.consumer.max.heartbeat.interval.ms",
+	"group.consumer.max.session.timeout.ms", "group.consumer.max.size", "group.consumer.migration.policy",
+	"group.consumer.min.assignment.interval.ms", "group.consumer.min.heartbeat.interval.ms", "group.consumer.min.session.timeout.ms",
+	"group.consumer.regex.refresh.interval.ms", "group.consumer.session.timeout.ms", "group.coordinator.rebalance.protocols",
+	"group.initial.rebalance.delay.ms",
 	"group.max.session.timeout.ms", "group.max.size", "group.min.session.timeout.ms", "inter.broker.listener.name",
 	"listener.security.protocol.map", "listeners", "log.cleaner.backoff.ms",
 	"log.cleaner.dedupe.buffer.size", "log.cleaner.enable", "log.cleaner.io.buffer.load.factor", "log.cleaner.io.buffer.size",

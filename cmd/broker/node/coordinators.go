@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"strconv"
 
 	"github.com/google/uuid"
 
@@ -19,6 +20,7 @@ func (n *Node) startCoordinators(context.Context) error {
 	n.groups = group.NewService(group.Options{
 		Config: groupConfig(n.o.Config.Layers), Clock: n.o.Clock, Log: n.o.Log,
 		Partitions: func() int32 { return n.partitionsOf(offsetsTopic, "offsets.topic.num.partitions") }, NewUUID: n.newUUID,
+		Image: n.controller.Image, GroupSettings: n.groupSettings,
 	})
 	n.onStop("group coordinator", func(context.Context) error { n.groups.Close(); return nil })
 	return nil
@@ -33,9 +35,37 @@ func groupConfig(l config.Layers) group.Config {
 		OffsetMetadataMaxBytes:          int(l.Int("offset.metadata.max.bytes")),
 		OffsetsRetentionMs:              l.Int("offsets.retention.minutes") * 60_000,
 		OffsetsRetentionCheckIntervalMs: l.Int("offsets.retention.check.interval.ms"),
+		Consumer:                        consumerConfig(l),
 		CommitTimeoutMs:                 l.Int("offsets.commit.timeout.ms"),
 		LoadBufferBytes:                 int(l.Int("offsets.load.buffer.size")),
 		Codec:                           batch.Codec(l.Int("offsets.topic.compression.codec")),
+	}
+}
+
+func consumerConfig(l config.Layers) group.ConsumerConfig {
+	return group.ConsumerConfig{
+		MaxSize:                int(l.Int("group.consumer.max.size")),
+		Assignors:              l.List("group.consumer.assignors"),
+		Migration:              group.ParseMigrationPolicy(l.Text("group.consumer.migration.policy")),
+		RegexRefreshIntervalMs: l.Int("group.consumer.regex.refresh.interval.ms"),
+		Defaults: group.GroupSettings{
+			SessionTimeoutMs:     int32(l.Int("group.consumer.session.timeout.ms")),
+			HeartbeatIntervalMs:  int32(l.Int("group.consumer.heartbeat.interval.ms")),
+			AssignmentIntervalMs: int32(l.Int("group.consumer.assignment.interval.ms")),
+		},
+	}
+}
+
+// groupSettings are the broker's, with what was set for the group itself and what was changed while the broker runs.
+func (n *Node) groupSettings(groupID string) group.GroupSettings {
+	im := n.controller.Image()
+	layers := n.o.Config.Layers.WithDynamic(
+		im.Configs(metadata.BrokerResource, strconv.Itoa(int(n.o.Config.NodeID))), im.Configs(metadata.BrokerResource, ""))
+	own := im.Configs(metadata.GroupResource, groupID)
+	return group.GroupSettings{
+		SessionTimeoutMs:     int32(layers.GroupInt("consumer.session.timeout.ms", own)),
+		HeartbeatIntervalMs:  int32(layers.GroupInt("consumer.heartbeat.interval.ms", own)),
+		AssignmentIntervalMs: int32(layers.GroupInt("consumer.assignment.interval.ms", own)),
 	}
 }
 
@@ -76,14 +106,18 @@ func (n *Node) resign(p *replica.Partition, epoch int32) {
 	}
 }
 
-// applyImage follows the metadata: first the partitions, then what groups committed for topics that are no more.
+// applyImage follows the metadata: first the partitions, then what groups committed for topics that are no more, and
+// the topics that are new to their expressions.
 func (n *Node) applyImage(old, im *metadata.Image, delta metadata.Delta) {
 	n.configureCleaner(im, delta)
 	n.replicas.Apply(old, im, delta)
 	var gone []string
 	for _, name := range delta.Topics {
-		if im.Topic(name) == nil {
+		switch {
+		case im.Topic(name) == nil:
 			gone = append(gone, name)
+		case old.Topic(name) == nil:
+			n.groups.TopicsCreated(im.Offset())
 		}
 	}
 	if len(gone) > 0 {

@@ -1,0 +1,54 @@
+package group
+
+import "grete/cluster/metadata"
+
+// ConsumerConfig holds Kafka's properties of consumer groups, named in comments.
+type ConsumerConfig struct {
+	MaxSize                int             // group.consumer.max.size
+	Assignors              []string        // group.consumer.assignors, the default first; never empty
+	Migration              MigrationPolicy // group.consumer.migration.policy
+	RegexRefreshIntervalMs int64           // group.consumer.regex.refresh.interval.ms
+	Defaults               GroupSettings
+}
+
+// GroupSettings are what a group's own configuration can change; names in comments are those of the broker's defaults.
+type GroupSettings struct {
+	SessionTimeoutMs     int32 // group.consumer.session.timeout.ms
+	HeartbeatIntervalMs  int32 // group.consumer.heartbeat.interval.ms
+	AssignmentIntervalMs int32 // group.consumer.assignment.interval.ms
+}
+
+func defaultConsumerConfig() ConsumerConfig {
+	return ConsumerConfig{
+		MaxSize:                1<<31 - 1,
+		Assignors:              []string{"uniform", "range"},
+		Migration:              MigrationPolicy{Upgrade: true, Downgrade: true},
+		RegexRefreshIntervalMs: 600000,
+		Defaults:               GroupSettings{SessionTimeoutMs: 45000, HeartbeatIntervalMs: 5000, AssignmentIntervalMs: 1000},
+	}
+}
+
+// cluster is what a shard sees of the world outside.
+type cluster struct {
+	image         func() *metadata.Image
+	groupSettings func(groupID string) GroupSettings
+	topicsVersion func() int64
+}
+
+func (s *Service) cluster() cluster {
+	c := cluster{s.o.Image, s.o.GroupSettings, s.created.Load}
+	if c.image == nil {
+		empty := &metadata.Image{}
+		c.image = func() *metadata.Image { return empty }
+	}
+	if c.groupSettings == nil {
+		c.groupSettings = func(string) GroupSettings { return s.o.Config.Consumer.Defaults }
+	}
+	return c
+}
+
+// TopicsCreated tells that the metadata has topics at that offset that it had not before: expressions may match them.
+func (s *Service) TopicsCreated(offset int64) { s.created.Store(offset) }
+
+// KnownAssignor tells whether group.consumer.assignors may name it.
+func KnownAssignor(name string) bool { return assignors[name] != nil }

@@ -1,0 +1,93 @@
+package group
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"grete/coordinator"
+)
+
+// consumerLeave takes a member out, or, for a static one with epoch -2, keeps its place until it comes back or its
+// session ends.
+func (s *shard) consumerLeave(tx *coordinator.Tx, req *kmsg.ConsumerGroupHeartbeatRequest) (*kmsg.ConsumerGroupHeartbeatResponse, error) {
+	g, err := s.consumer(req.Group)
+	if err != nil {
+		return nil, err
+	}
+	m, err := g.leaving(req)
+	if err != nil {
+		return nil, err
+	}
+	var c changes
+	if req.MemberEpoch == staticLeaveEpoch && req.InstanceID != nil {
+		c.current(g.id, m.away())
+	} else {
+		s.removeMembers(tx, &c, g, map[string]bool{m.id: true})
+	}
+	c.commit(tx)
+	return heartbeatResponse(m.id, req.MemberEpoch), nil
+}
+
+func (g *consumerGroup) leaving(req *kmsg.ConsumerGroupHeartbeatRequest) (*consumerMember, error) {
+	if req.InstanceID == nil {
+		return g.member(req.MemberID, nil)
+	}
+	return g.staticByInstance(req.MemberID, *req.InstanceID)
+}
+
+// staticByInstance finds a static member by its instance id, as its member id.
+func (g *consumerGroup) staticByInstance(memberID, instance string) (*consumerMember, error) {
+	m := g.staticMember(&instance)
+	switch {
+	case m == nil:
+		return nil, refuse(kerr.UnknownMemberID, "Instance id %s is unknown.", instance)
+	case m.id != memberID:
+		return nil, fenced(m, memberID, instance)
+	}
+	return m, nil
+}
+
+// away is a static member that will come back: it keeps its partitions for its successor, whatever epoch that gets.
+func (m *consumerMember) away() *consumerMember {
+	next := *m
+	next.epoch, next.revoking, next.assigned = staticLeaveEpoch, nil, m.assigned.plain().atEpoch(0)
+	return &next
+}
+
+// removeMembers takes members out. If only members of the classic protocol stay the group becomes a classic one,
+// otherwise its new epoch leads to new targets.
+func (s *shard) removeMembers(tx *coordinator.Tx, c *changes, g *consumerGroup, gone map[string]bool) {
+	if len(gone) == 0 {
+		return
+	}
+	stay := g.membersWithout(gone)
+	if s.downgradeable(stay) {
+		s.downgrade(tx, c, g, stay, nil, true)
+		return
+	}
+	regexes := make(map[string]bool)
+	for _, id := range slices.Sorted(maps.Keys(gone)) {
+		c.removeMember(g.id, id)
+		regexes[g.members[id].regex] = true
+	}
+	for _, m := range stay {
+		delete(regexes, m.regex)
+	}
+	for _, regex := range slices.Sorted(maps.Keys(regexes)) {
+		if regex != "" {
+			c.delete(consumerKey{regexType, g.id, regex})
+		}
+	}
+	c.epoch(g.id, g.epoch+1, metadataHash(s.image(), g.subscribedNames(stay)))
+	if len(stay) == 0 {
+		c.targetEpoch(g.id, g.epoch+1, 0)
+	}
+	c.whenApplied(func(tx *coordinator.Tx) {
+		for id := range gone {
+			g.cancelTimers(tx, id)
+		}
+	})
+}

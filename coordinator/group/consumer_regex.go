@@ -1,0 +1,182 @@
+package group
+
+import (
+	"errors"
+	"maps"
+	"regexp"
+	"regexp/syntax"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"grete/cluster/metadata"
+	"grete/coordinator"
+)
+
+// regexPauseMs is the shortest time between two resolutions for a group (Kafka's REGEX_BATCH_REFRESH_MIN_INTERVAL_MS).
+const regexPauseMs = 10_000
+
+// resolvedRegex is the topics that an expression matched.
+type resolvedRegex struct {
+	topics     []string // sorted
+	version    int64    // offset of the metadata
+	resolvedMs int64
+}
+
+// regexChange says what a member did to its expression.
+type regexChange int8
+
+const (
+	regexUnchanged regexChange = iota
+	regexNew                   // not resolved yet
+	regexResolved              // dropped, or to one whose topics are known
+)
+
+func (g *consumerGroup) sortedRegexes() []string { return slices.Sorted(maps.Keys(g.regexes)) }
+
+// compileRegex compiles what must match all of a name, in RE2's syntax.
+func compileRegex(expr string) (*regexp.Regexp, error) {
+	if _, err := regexp.Compile(expr); err != nil {
+		return nil, err
+	}
+	return regexp.Compile(`\A(?:` + expr + `)\z`)
+}
+
+func checkRegex(expr string) error {
+	_, err := compileRegex(expr)
+	if err == nil {
+		return nil
+	}
+	reason := err.Error()
+	if e := (*syntax.Error)(nil); errors.As(err, &e) {
+		reason = string(e.Code)
+	}
+	return refuse(kerr.InvalidRegularExpression, "SubscribedTopicRegex `%s` is not a valid regular expression: %s.", expr, reason)
+}
+
+// noteRegex follows a change of the member's expression, and has expressions resolved when that is due.
+func (t *turn) noteRegex() (regexChange, error) {
+	change, isNew := regexUnchanged, false
+	if was, is := t.old.regex, t.m.regex; was != is {
+		change = regexNew
+		if was != "" && subscribers(t.g.membersWith(t.m), was) == 0 {
+			t.c.delete(consumerKey{regexType, t.g.id, was})
+		}
+		switch {
+		case is == "":
+			change = regexResolved
+		case subscribers(t.g.membersWithout(nil), is) == 0:
+			if err := checkRegex(is); err != nil {
+				return change, err
+			}
+			isNew = true
+		case t.g.regexes[is] != nil:
+			change = regexResolved
+		}
+	}
+	if t.regexesDue(isNew) {
+		groupID := t.g.id
+		t.tx.Then(groupID, func(tx *coordinator.Tx) { t.s.resolveRegexes(tx, groupID) })
+	}
+	return change, nil
+}
+
+func subscribers(members []*consumerMember, regex string) int {
+	n := 0
+	for _, m := range members {
+		if m.regex == regex {
+			n++
+		}
+	}
+	return n
+}
+
+// regexesDue: when one is not resolved, topics have been created since, or the refresh interval has passed; not within
+// ten seconds of the last time.
+func (t *turn) regexesDue(isNew bool) bool {
+	subscribed := subscribedRegexes(t.g.membersWith(t.m))
+	if len(subscribed) == 0 {
+		return false
+	}
+	now := t.tx.NowMs
+	last, known := t.g.lastResolution()
+	switch {
+	case !known:
+		return true
+	case now <= last.resolvedMs+regexPauseMs:
+		return false
+	}
+	return isNew || len(subscribed) != len(t.g.regexes) || last.version < t.s.topicsVersion() ||
+		now > last.resolvedMs+t.s.cfg.Consumer.RegexRefreshIntervalMs
+}
+
+// lastResolution is when, and on which metadata, the group's expressions were last resolved; all are at once.
+func (g *consumerGroup) lastResolution() (last resolvedRegex, known bool) {
+	for _, x := range g.regexes {
+		if !known || x.resolvedMs > last.resolvedMs {
+			last, known = *x, true
+		}
+	}
+	return last, known
+}
+
+// resolveRegexes matches all of a group's expressions against the topics there are. New topics raise the epoch.
+func (s *shard) resolveRegexes(tx *coordinator.Tx, groupID string) {
+	g, ok := s.groups[groupID].(*consumerGroup)
+	if !ok {
+		return
+	}
+	im := s.image()
+	members := g.membersWithout(nil)
+	resolved := resolve(im, subscribedRegexes(members), tx.NowMs)
+	var c changes
+	raise := false
+	next := *g
+	next.regexes = maps.Clone(g.regexes)
+	for _, regex := range slices.Sorted(maps.Keys(resolved)) {
+		x := resolved[regex]
+		var was []string
+		if old := g.regexes[regex]; old != nil {
+			was = old.topics
+		}
+		raise = raise || !slices.Equal(was, x.topics)
+		next.regexes[regex] = x
+		c.put(consumerKey{regexType, g.id, regex}, x.value())
+	}
+	hash := metadataHash(im, next.subscribedNames(members))
+	if raise || hash != g.metadataHash {
+		c.epoch(g.id, g.epoch+1, hash)
+		g.checked = im
+		c.whenFailed(func(*coordinator.Tx, error) { g.checked = nil })
+	}
+	c.commit(tx)
+}
+
+func subscribedRegexes(members []*consumerMember) map[string]bool {
+	out := make(map[string]bool)
+	for _, m := range members {
+		if m.regex != "" {
+			out[m.regex] = true
+		}
+	}
+	return out
+}
+
+// resolve ignores an expression that does not compile: it was written by a Kafka whose syntax knows more.
+func resolve(im *metadata.Image, regexes map[string]bool, nowMs int64) map[string]*resolvedRegex {
+	out := make(map[string]*resolvedRegex, len(regexes))
+	for regex := range regexes {
+		x := &resolvedRegex{version: im.Offset(), resolvedMs: nowMs}
+		out[regex] = x
+		compiled, err := compileRegex(regex)
+		if err != nil {
+			continue
+		}
+		for t := range im.Topics() {
+			if compiled.MatchString(t.Name) {
+				x.topics = append(x.topics, t.Name)
+			}
+		}
+	}
+	return out
+}
