@@ -19,6 +19,7 @@ type member struct {
 	rebalance  int32
 	protocols  []string
 	metadata   string // of each protocol: what it subscribes to
+	raw        []byte // of each protocol, instead of metadata
 }
 
 const protocolType = "consumer"
@@ -33,7 +34,10 @@ func (m *member) joinRequest() *kmsg.JoinGroupRequest {
 	req.SessionTimeoutMillis, req.RebalanceTimeoutMillis = m.sessionMs, m.rebalance
 	for _, name := range m.protocols {
 		p := kmsg.NewJoinGroupRequestProtocol()
-		p.Name, p.Metadata = name, subscription(m.s.Name(m.metadata))
+		p.Name, p.Metadata = name, m.raw
+		if m.raw == nil {
+			p.Metadata = subscription(m.s.Name(m.metadata))
+		}
 		req.Protocols = append(req.Protocols, p)
 	}
 	return req

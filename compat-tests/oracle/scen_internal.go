@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"encoding/binary"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -70,18 +71,55 @@ func (s *Session) watch() watcher {
 
 // record makes a step of the records since then whose key has this scenario's names.
 func (w watcher) record() {
-	found := []any{}
+	found := []internalRecord{}
 	for p, end := range w.ends {
 		req := fetch(w.t, int32(p), end)
 		req.MaxWaitMillis = 0
 		resp := w.s.setup(11, req).(*kmsg.FetchResponse)
 		for _, r := range plainRecords(resp.Topics[0].Partitions[0].RecordBatches) {
+			maskConsumerGroup(&r)
 			if strings.Contains(string(r.Key), w.s.prefix) {
-				found = append(found, map[string]any{"Key": w.s.binaryTree(r.Key), "Value": w.s.binaryTree(r.Value), "Headers": number(int64(len(r.Headers)))})
+				found = append(found, internalRecord{r.Key[1], w.s.binaryTree(r.Key), w.s.binaryTree(r.Value), len(r.Headers)})
 			}
 		}
 	}
-	w.s.record("", "records of __consumer_offsets", found)
+	w.s.record("", "records of __consumer_offsets", inOrder(found))
+}
+
+type internalRecord struct {
+	kind       byte
+	key, value any
+	headers    int
+}
+
+// inOrder sorts neighbours of one kind: of a group's members Kafka writes them in the order of a hash map.
+func inOrder(found []internalRecord) any {
+	out := []any{}
+	for len(found) > 0 {
+		n := 1
+		for n < len(found) && found[n].kind == found[0].kind {
+			n++
+		}
+		slices.SortStableFunc(found[:n], func(a, b internalRecord) int { return strings.Compare(show(a.key), show(b.key)) })
+		for _, r := range found[:n] {
+			out = append(out, map[string]any{"Key": r.key, "Value": r.value, "Headers": number(int64(r.headers))})
+		}
+		found = found[n:]
+	}
+	return out
+}
+
+// maskConsumerGroup hides the hash of topics in a consumer group's metadata, as their ids are random, and the offset of
+// the metadata that an expression was resolved with.
+func maskConsumerGroup(r *kmsg.Record) {
+	const groupMetadata, expression = 3, 16
+	const hashAt = 2 + 4 + 3 // after version, epoch; one tag: number and size
+	switch {
+	case r.Key[1] == groupMetadata && len(r.Value) == hashAt+8:
+		copy(r.Value[hashAt:], "<topics>")
+	case r.Key[1] == expression && len(r.Value) > 17:
+		copy(r.Value[len(r.Value)-17:], "<offset>")
+	}
 }
 
 // plainRecords reads the records of uncompressed batches.

@@ -113,6 +113,9 @@ var timePattern = regexp.MustCompile(`-?\d{13,}`)
 
 var uuidPattern = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 
+// kafkaUUIDPattern is a whole id in the form of Kafka's Uuid.
+var kafkaUUIDPattern = regexp.MustCompile(`^[0-9A-Za-z_-]{22}$`)
+
 // maskString hides what differs from run to run inside a string.
 func (s *Session) maskString(v string) string {
 	v = strings.ReplaceAll(v, s.prefix, "~")
@@ -123,6 +126,9 @@ func (s *Session) maskString(v string) string {
 	v = loopbackPattern.ReplaceAllString(v, "<other addr>")
 	if s.target.Dir != "" {
 		v = strings.ReplaceAll(v, s.target.Dir, "<dir>")
+	}
+	if kafkaUUIDPattern.MatchString(v) {
+		v = "<" + s.alias("uuid", v) + ">"
 	}
 	if strings.Contains(v, "-") {
 		v = uuidPattern.ReplaceAllStringFunc(v, func(id string) string { return "<" + s.alias("uuid", id) + ">" })

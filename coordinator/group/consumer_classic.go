@@ -21,7 +21,7 @@ func (j *join) classicTurn(g *consumerGroup) error {
 	t := &turn{s: j.s, tx: j.tx, g: g, im: j.s.image(), epoch: g.epoch}
 	id := j.req.MemberID
 	if id == "" {
-		id = j.s.newUUID()
+		id = j.s.newMemberID()
 	}
 	if err := j.checkConsumerJoin(t, id); err != nil {
 		return err

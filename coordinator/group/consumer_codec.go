@@ -164,10 +164,11 @@ func (m *consumerMember) memberValue() []byte {
 	return appendTag0(b, m.classic.appendTo())
 }
 
-// appendTo is null for a member of the consumer protocol. A nullable struct starts with a byte that says it is there.
+// appendTo: a nullable struct starts with a byte that says whether it is there. That it is not must be written too:
+// Kafka takes a record without the tag for one of a classic member.
 func (c *classicMetadata) appendTo() []byte {
 	if c == nil {
-		return nil
+		return []byte{0}
 	}
 	b := kbin.AppendInt32([]byte{1}, c.sessionTimeoutMs)
 	b = kbin.AppendCompactArrayLen(b, len(c.protocols))
@@ -198,7 +199,7 @@ func (m *consumerMember) readMember(raw []byte) error {
 }
 
 func readClassicMetadata(r *valueReader) *classicMetadata {
-	if r.Int8() < 0 {
+	if r.Int8() <= 0 {
 		return nil
 	}
 	c := &classicMetadata{sessionTimeoutMs: r.Int32()}

@@ -203,7 +203,7 @@ func (g *consumerGroup) member(id string, instance *string) (*consumerMember, er
 	m := g.staticMember(instance)
 	switch {
 	case m == nil:
-		return nil, refuse(kerr.UnknownMemberID, "Member with instance id %s is not a member of group %s.", *instance, g.id)
+		return nil, refuse(kerr.UnknownMemberID, "No member of instance id %s in group %s.", *instance, g.id)
 	case m.id != id:
 		return nil, fenced(m, id, *instance)
 	}
@@ -211,11 +211,11 @@ func (g *consumerGroup) member(id string, instance *string) (*consumerMember, er
 }
 
 func (g *consumerGroup) unknown(id string) error {
-	return refuse(kerr.UnknownMemberID, "Member %s is not a member of group %s.", id, g.id)
+	return refuse(kerr.UnknownMemberID, "No member %s in group %s.", id, g.id)
 }
 
 func fenced(by *consumerMember, id, instance string) error {
-	return refuse(kerr.FencedInstanceID, "Static member %s with instance id %s was fenced by member %s.", id, instance, by.id)
+	return refuse(kerr.FencedInstanceID, "Member %s of instance id %s has been replaced by member %s.", id, instance, by.id)
 }
 
 func (g *consumerGroup) checkDelete() error {

@@ -47,17 +47,17 @@ func (s *Service) checkConsumerHeartbeat(req *kmsg.ConsumerGroupHeartbeatRequest
 	needsID := req.Version >= 1 || req.MemberEpoch > 0 || req.MemberEpoch == leavingEpoch
 	switch {
 	case needsID && blank(&req.MemberID):
-		return refuse(kerr.InvalidRequest, "MemberId can't be empty.")
+		return refuse(kerr.InvalidRequest, "The member id is empty.")
 	case blank(&req.Group):
-		return refuse(kerr.InvalidRequest, "GroupId can't be empty.")
+		return refuse(kerr.InvalidRequest, "The group id is empty.")
 	case blank(req.InstanceID):
-		return refuse(kerr.InvalidRequest, "InstanceId can't be empty.")
+		return refuse(kerr.InvalidRequest, "The instance id is empty.")
 	case blank(req.RackID):
-		return refuse(kerr.InvalidRequest, "RackId can't be empty.")
+		return refuse(kerr.InvalidRequest, "The rack id is empty.")
 	case req.MemberEpoch < staticLeaveEpoch:
-		return refuse(kerr.InvalidRequest, "MemberEpoch is invalid.")
+		return refuse(kerr.InvalidRequest, "Member epochs below -2 mean nothing.")
 	case req.MemberEpoch == staticLeaveEpoch && req.InstanceID == nil:
-		return refuse(kerr.InvalidRequest, "InstanceId can't be null.")
+		return refuse(kerr.InvalidRequest, "A member epoch of -2 is for static members: the instance id is missing.")
 	}
 	if req.MemberEpoch == joiningEpoch {
 		if err := checkConsumerJoin(req); err != nil {
@@ -66,7 +66,7 @@ func (s *Service) checkConsumerHeartbeat(req *kmsg.ConsumerGroupHeartbeatRequest
 	}
 	known := s.o.Config.Consumer.Assignors
 	if a := req.ServerAssignor; a != nil && !slices.Contains(known, *a) {
-		return refuse(kerr.UnsupportedAssignor, "ServerAssignor %s is not supported. Supported assignors: %s.", *a, strings.Join(known, ", "))
+		return refuse(kerr.UnsupportedAssignor, "There is no assignor %s here, only %s.", *a, strings.Join(known, ", "))
 	}
 	return nil
 }
@@ -74,11 +74,11 @@ func (s *Service) checkConsumerHeartbeat(req *kmsg.ConsumerGroupHeartbeatRequest
 func checkConsumerJoin(req *kmsg.ConsumerGroupHeartbeatRequest) error {
 	switch {
 	case req.RebalanceTimeoutMillis == -1:
-		return refuse(kerr.InvalidRequest, "RebalanceTimeoutMs must be provided in first request.")
+		return refuse(kerr.InvalidRequest, "Who joins must say its rebalance timeout.")
 	case req.Topics == nil || len(req.Topics) > 0:
-		return refuse(kerr.InvalidRequest, "TopicPartitions must be empty when (re-)joining.")
+		return refuse(kerr.InvalidRequest, "Who joins has no partitions: the list must be empty, and not null.")
 	case req.SubscribedTopicNames == nil && req.SubscribedTopicRegex == nil:
-		return refuse(kerr.InvalidRequest, "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.")
+		return refuse(kerr.InvalidRequest, "Who joins must subscribe, by names or by an expression.")
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ func (g *consumerGroup) staticByInstance(memberID, instance string) (*consumerMe
 	m := g.staticMember(&instance)
 	switch {
 	case m == nil:
-		return nil, refuse(kerr.UnknownMemberID, "Instance id %s is unknown.", instance)
+		return nil, refuse(kerr.UnknownMemberID, "No member has instance id %s.", instance)
 	case m.id != memberID:
 		return nil, fenced(m, memberID, instance)
 	}

@@ -3,8 +3,11 @@ package group
 import (
 	"bytes"
 	"cmp"
+	"encoding/base64"
 	"maps"
 	"slices"
+
+	"github.com/google/uuid"
 
 	"grete/cluster/metadata"
 )
@@ -152,4 +155,14 @@ func equalPtr[T comparable](a, b *T) bool {
 		return a == b
 	}
 	return *a == *b
+}
+
+// newMemberID makes an id in the form that Kafka's Uuid has: the 16 bytes in base64.
+func (s *shard) newMemberID() string {
+	text := s.newUUID()
+	id, err := uuid.Parse(text)
+	if err != nil {
+		return text
+	}
+	return base64.RawURLEncoding.EncodeToString(id[:])
 }

@@ -51,7 +51,7 @@ func checkRegex(expr string) error {
 	if e := (*syntax.Error)(nil); errors.As(err, &e) {
 		reason = string(e.Code)
 	}
-	return refuse(kerr.InvalidRegularExpression, "SubscribedTopicRegex `%s` is not a valid regular expression: %s.", expr, reason)
+	return refuse(kerr.InvalidRegularExpression, "The subscribed expression %q cannot be read: %s.", expr, reason)
 }
 
 // noteRegex follows a change of the member's expression, and has expressions resolved when that is due.

@@ -15,7 +15,7 @@ func (s *shard) consumer(id string) (*consumerGroup, error) {
 	case *consumerGroup:
 		return g, nil
 	case nil:
-		return nil, refuse(kerr.GroupIDNotFound, "Group %s not found.", id)
+		return nil, refuse(kerr.GroupIDNotFound, "There is no group %s.", id)
 	}
 	return nil, refuse(kerr.GroupIDNotFound, "Group %s is not a consumer group.", id)
 }
@@ -33,7 +33,7 @@ func (t *turn) findGroup(id string, joins bool) error {
 		}
 	case nil:
 		if !joins {
-			return refuse(kerr.GroupIDNotFound, "Consumer group %s not found.", id)
+			return refuse(kerr.GroupIDNotFound, "There is no consumer group %s.", id)
 		}
 		t.g = newConsumerGroup(strings.Clone(id))
 		return nil
@@ -55,7 +55,7 @@ func (t *turn) replaceClassic(g *classicGroup) error {
 func (t *turn) findMember(req *kmsg.ConsumerGroupHeartbeatRequest) error {
 	id, joins, owned := req.MemberID, req.MemberEpoch == joiningEpoch, ownedOf(req)
 	if id == "" {
-		id = t.s.newUUID()
+		id = t.s.newMemberID()
 	}
 	switch {
 	case req.InstanceID != nil && joins:
@@ -89,7 +89,7 @@ func (t *turn) joinStatic(id string, instance *string, consumerProtocol bool) er
 		}
 		return nil
 	case consumerProtocol && was.classic == nil && was.epoch != staticLeaveEpoch:
-		return refuse(kerr.UnreleasedInstanceID, "Static member %s with instance id %s cannot join the group because the instance id is owned by %s member.", id, *instance, was.id)
+		return refuse(kerr.UnreleasedInstanceID, "Instance id %s is in use by member %s; member %s cannot have it.", *instance, was.id, id)
 	}
 	next := *was
 	next.id, next.epoch, next.previousEpoch = strings.Clone(id), 0, 0
@@ -111,14 +111,14 @@ func (t *turn) joinStatic(id string, instance *string, consumerProtocol bool) er
 // checkEpoch fences a member of another epoch (110). One epoch back is forgiven: the answer may have been lost, and
 // what the member has is still its own.
 func (m *consumerMember) checkEpoch(epoch int32, owned partitions) error {
-	const text = "The consumer group member has a %s member epoch (%d) than the one known by the group coordinator (%d). The member must abandon all its partitions and rejoin."
+	const text = "The member's epoch %d is not the coordinator's, %d: it must give up its partitions and join again."
 	switch {
 	case epoch == joiningEpoch || epoch == m.epoch:
 		return nil
 	case epoch > m.epoch:
-		return refuse(kerr.FencedMemberEpoch, text, "greater", epoch, m.epoch)
+		return refuse(kerr.FencedMemberEpoch, text, epoch, m.epoch)
 	case epoch != m.previousEpoch || !m.assigned.contains(owned):
-		return refuse(kerr.FencedMemberEpoch, text, "smaller", epoch, m.epoch)
+		return refuse(kerr.FencedMemberEpoch, text, epoch, m.epoch)
 	}
 	return nil
 }

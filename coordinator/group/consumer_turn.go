@@ -30,7 +30,7 @@ func (t *turn) checkSize(memberID string, instance *string) error {
 	if len(t.g.members) < limit || t.g.staticMember(instance) != nil || t.g.members[memberID] != nil {
 		return nil
 	}
-	return refuse(kerr.GroupMaxSizeReached, "The consumer group has reached its maximum capacity of %d members.", limit)
+	return refuse(kerr.GroupMaxSizeReached, "The group is full: it has %d members.", limit)
 }
 
 // noteMember records what the member says of itself, and tells whether its topics by name have changed.
@@ -108,7 +108,7 @@ func (t *turn) reconcile(epoch int32, target partitions, subscriptionChanged boo
 	case !subscriptionChanged && t.m.reconciledTo(epoch):
 		return nil
 	case t.m.state.unknown() && (owned == nil || len(owned) > 0):
-		return refuse(kerr.FencedMemberEpoch, "The consumer group member is in a unknown state. The member must abandon all its partitions and rejoin.")
+		return refuse(kerr.FencedMemberEpoch, "The member is in a state that this coordinator does not know: it must give up its partitions and join again.")
 	}
 	r := reconciliation{g: t.g, m: t.m, epoch: epoch, target: target, subscribed: t.g.subscribedIDs(t.im, t.m), owned: owned}
 	next := r.next(subscriptionChanged)

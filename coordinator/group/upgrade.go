@@ -47,11 +47,11 @@ func (s *shard) upgradeable(g *classicGroup) error {
 	reason := ""
 	switch {
 	case !s.cfg.Consumer.Migration.Upgrade:
-		reason = "online upgrade is disabled"
+		reason = "group.consumer.migration.policy does not allow it"
 	case g.protocolType != consumerProtocolType:
-		reason = "the group does not use the consumer embedded protocol"
+		reason = "its protocol type is not consumer"
 	case len(g.members) > s.cfg.Consumer.MaxSize:
-		reason = "the group size exceeds the consumer group maximum size"
+		reason = "it has more members than group.consumer.max.size"
 	default:
 		return nil
 	}
@@ -59,7 +59,7 @@ func (s *shard) upgradeable(g *classicGroup) error {
 }
 
 func cannotUpgrade(groupID, reason string) error {
-	return refuse(kerr.GroupIDNotFound, "Cannot upgrade classic group %s to consumer group because %s.", groupID, reason)
+	return refuse(kerr.GroupIDNotFound, "Classic group %s cannot become a consumer group: %s.", groupID, reason)
 }
 
 // fromClassic makes the consumer group that g becomes: generation, assignments and subscriptions carry over.
@@ -69,7 +69,7 @@ func fromClassic(g *classicGroup, im *metadata.Image) (*consumerGroup, error) {
 	for _, m := range g.members {
 		subscription, err := readConsumerSubscription(m.metadata(g.protocol))
 		if err != nil {
-			return nil, cannotUpgrade(g.id, "the embedded consumer protocol is malformed")
+			return nil, cannotUpgrade(g.id, "a member's subscription or assignment cannot be read")
 		}
 		assigned, err := readConsumerAssignment(m.assignment, im)
 		if err != nil {
@@ -116,10 +116,10 @@ func readConsumerAssignment(raw []byte, im *metadata.Image) (partitions, error) 
 	}
 	var v kmsg.ConsumerMemberAssignment
 	if err := v.ReadFrom(raw); err != nil {
-		return nil, unsupportedAssignment("the embedded consumer protocol is malformed")
+		return nil, unsupportedAssignment("a member's subscription or assignment cannot be read")
 	}
 	if len(v.UserData) > 0 {
-		return nil, unsupportedAssignment("an unsupported custom assignor is in use. Please refer to the documentation or switch to a default assignor before re-attempting the upgrade")
+		return nil, unsupportedAssignment("its assignor keeps data of its own in assignments, which would be lost")
 	}
 	for _, t := range v.Topics {
 		if topic := im.Topic(t.Topic); topic != nil && len(t.Partitions) > 0 {
