@@ -17,14 +17,22 @@ const topicHashMagic = 0
 // metadataHash is Kafka's hash over everything of topics that assignments depend on (KIP-1101): when it changes the
 // group is to be assigned anew. Topics that do not exist are left out; 0 is the hash of none.
 func metadataHash(im *metadata.Image, topics map[string]struct{}) int64 {
-	var b []byte
+	var hashes []uint64
 	for _, name := range slices.Sorted(maps.Keys(topics)) {
 		if t := im.Topic(name); t != nil {
-			b = binary.LittleEndian.AppendUint64(b, topicHash(im, t))
+			hashes = append(hashes, topicHash(im, t))
 		}
 	}
-	if b == nil {
+	if hashes == nil {
 		return 0
+	}
+	return hashOf(hashes...)
+}
+
+func hashOf(hashes ...uint64) int64 {
+	var b []byte
+	for _, h := range hashes {
+		b = binary.LittleEndian.AppendUint64(b, h)
 	}
 	return int64(xxh3.Hash(b))
 }

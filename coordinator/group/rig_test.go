@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"grete/cluster/metadata"
 	"grete/coordinator/logtest"
 	"grete/internal/clock"
 )
@@ -23,12 +24,14 @@ type rig struct {
 	clock   *clock.Manual
 	ids     int
 	epoch   int32
+	image   *metadata.Image
+	epochs  map[string]int32 // of members of consumer groups, by label
 	mu      sync.Mutex
 	answers []string // in the order in which they came
 }
 
 func newRig(t testing.TB, cfg Config) *rig {
-	r := &rig{t: t, cfg: cfg, log: &logtest.Log{}, clock: clock.NewManual(time.UnixMilli(1_000_000))}
+	r := &rig{t: t, cfg: cfg, log: &logtest.Log{}, image: &metadata.Image{}, epochs: map[string]int32{}, clock: clock.NewManual(time.UnixMilli(1_000_000))}
 	r.start()
 	t.Cleanup(func() { r.s.Close() })
 	return r
@@ -38,6 +41,7 @@ func (r *rig) start() {
 	r.s = NewService(Options{
 		Config: r.cfg, Clock: r.clock, Log: zerolog.Nop(), Partitions: func() int32 { return 1 },
 		NewUUID: func() string { r.ids++; return fmt.Sprint(r.ids) },
+		Image:   func() *metadata.Image { return r.image },
 	})
 	r.lead()
 }

@@ -131,6 +131,9 @@ func (c command) config() Config {
 	cfg.OffsetsRetentionMs = c.num("retention", cfg.OffsetsRetentionMs)
 	cfg.OffsetsRetentionCheckIntervalMs = c.num("check", cfg.OffsetsRetentionCheckIntervalMs)
 	cfg.OffsetMetadataMaxBytes = int(c.num("metadata.max", int64(cfg.OffsetMetadataMaxBytes)))
+	cfg.Consumer.MaxSize = int(c.num("consumer.max.size", int64(cfg.Consumer.MaxSize)))
+	cfg.Consumer.Defaults.AssignmentIntervalMs = int32(c.num("interval", 0))
+	cfg.Consumer.Migration = ParseMigrationPolicy(c.str("migration", "bidirectional"))
 	return cfg
 }
 
@@ -176,7 +179,11 @@ func playJoin(r *rig, c command) {
 	req.ProtocolType = c.str("type", "consumer")
 	for _, spec := range strings.Split(c.str("protocols", "range:t"), ",") {
 		if name, topics, ok := strings.Cut(spec, ":"); ok {
-			req.Protocols = append(req.Protocols, kmsg.JoinGroupRequestProtocol{Name: name, Metadata: subscription(strings.Split(topics, "+")...)})
+			metadata := subscription(strings.Split(topics, "+")...)
+			if owned, ok := c.args["owned"]; ok {
+				metadata = owningSubscription(strings.Split(topics, "+"), owned)
+			}
+			req.Protocols = append(req.Protocols, kmsg.JoinGroupRequestProtocol{Name: name, Metadata: metadata})
 		}
 	}
 	rc := RequestContext{Version: req.Version, ClientID: c.label, ClientHost: "/127.0.0.1"}
@@ -206,11 +213,14 @@ func playSync(r *rig, c command) {
 	req.ProtocolType, req.Protocol = ptr(c.str("type", "consumer")), ptr(c.str("protocol", "range"))
 	for _, a := range strings.Split(c.str("assign", ""), ",") {
 		if m, data, ok := strings.Cut(a, ":"); ok {
+			if topic, partitions, ok := strings.Cut(data, ":"); ok {
+				data = string(consumerAssignmentOf(topic, partitions))
+			}
 			req.GroupAssignment = append(req.GroupAssignment, kmsg.SyncGroupRequestGroupAssignment{MemberID: m, MemberAssignment: []byte(data)})
 		}
 	}
 	r.s.SyncGroup(req, func(resp *kmsg.SyncGroupResponse) {
-		r.note("%s: sync %s %s/%s assignment=%q", c.label, codeName(resp.ErrorCode), deref(resp.ProtocolType), deref(resp.Protocol), resp.MemberAssignment)
+		r.note("%s: sync %s %s/%s assignment=%s", c.label, codeName(resp.ErrorCode), deref(resp.ProtocolType), deref(resp.Protocol), assignmentText(resp.MemberAssignment))
 	})
 }
 
@@ -248,6 +258,9 @@ func playCommit(r *rig, c command) {
 	pt.Partition, pt.Offset, pt.Metadata = int32(c.num("partition", 0)), c.num("offset", 1), c.opt("metadata")
 	pt.LeaderEpoch = int32(c.num("epoch", -1))
 	req.Topics = []kmsg.OffsetCommitRequestTopic{{Topic: c.str("topic", "t"), TopicID: [16]byte{byte(c.num("id", 0))}, Partitions: []kmsg.OffsetCommitRequestTopicPartition{pt}}}
+	if t := r.image.Topic(req.Topics[0].Topic); t != nil {
+		req.Topics[0].TopicID = t.ID
+	}
 	r.s.CommitOffsets(req, func(topics []kmsg.OffsetCommitResponseTopic) {
 		r.note("%s: commit %s", c.label, codeName(topics[0].Partitions[0].ErrorCode))
 	})
@@ -327,12 +340,15 @@ func playRecords(r *rig, c command) {
 	if err != nil {
 		panic(err)
 	}
-	for _, rec := range records[c.num("from", 0):] {
+	for _, rec := range records[min(c.num("from", 0), int64(len(records))):] {
 		r.note("%d: %s", rec.Offset, recordText(rec.Key, rec.Value))
 	}
 }
 
 func recordText(key, value []byte) string {
+	if key[1] >= consumerGroupType {
+		return consumerRecordText(key, value)
+	}
 	if key[1] == groupMetadataType {
 		var k kmsg.GroupMetadataKey
 		if err := k.ReadFrom(key); err != nil {
@@ -373,7 +389,7 @@ func (r *rig) state() []string {
 		Run: func(s *shard, _ *coordinator.Tx) {
 			defer close(done)
 			for _, g := range s.groups {
-				out = append(out, groupText(g.(*classicGroup)))
+				out = append(out, anyGroupText(s, g))
 			}
 		},
 		Refuse: func(err error) { out = append(out, "shard: "+err.Error()); close(done) },
