@@ -20,7 +20,7 @@ func (n *Node) startCoordinators(context.Context) error {
 	n.groups = group.NewService(group.Options{
 		Config: groupConfig(n.o.Config.Layers), Clock: n.o.Clock, Log: n.o.Log,
 		Partitions: func() int32 { return n.partitionsOf(offsetsTopic, "offsets.topic.num.partitions") }, NewUUID: n.newUUID,
-		Image: n.controller.Image, GroupSettings: n.groupSettings,
+		Image: func() *metadata.Image { return n.controller.Image() }, GroupSettings: n.groupSettings,
 	})
 	n.onStop("group coordinator", func(context.Context) error { n.groups.Close(); return nil })
 	return nil
