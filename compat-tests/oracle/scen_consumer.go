@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -352,7 +353,9 @@ func consumerList(s *Session, v int16) {
 	list := func(note string, states, types []string) {
 		req := kmsg.NewPtrListGroupsRequest()
 		req.StatesFilter, req.TypesFilter = states, types
-		s.conns[0].Send(v, req).OwnOnly().Note(note).Wait()
+		call := s.conns[0].Send(v, req).Note(note)
+		call.filter = func(tree any) any { return namedOnly(s.ownOnly(tree)) }
+		call.Wait()
 	}
 	list("all", nil, nil)
 	list("stable", []string{"stable"}, nil)
@@ -361,6 +364,19 @@ func consumerList(s *Session, v int16) {
 	list("classic", nil, []string{"classic"})
 	a.leave("leave")
 	list("all", nil, nil)
+}
+
+// namedOnly leaves the group "" out, which other scenarios may have made.
+func namedOnly(tree any) any {
+	if resp, ok := tree.(map[string]any); ok {
+		if groups, ok := resp["Groups"].([]any); ok {
+			groups = slices.DeleteFunc(groups, func(g any) bool { return g.(map[string]any)["Group"] == nil })
+			if resp["Groups"] = groups; len(groups) == 0 {
+				delete(resp, "Groups")
+			}
+		}
+	}
+	return tree
 }
 
 func consumerDescribeClassic(s *Session, v int16) {

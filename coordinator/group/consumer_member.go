@@ -3,13 +3,13 @@ package group
 import (
 	"bytes"
 	"cmp"
-	"encoding/base64"
 	"maps"
 	"slices"
 
 	"github.com/google/uuid"
 
 	"grete/cluster/metadata"
+	kafkauuid "grete/internal/uuid"
 )
 
 type topicID = metadata.UUID
@@ -164,5 +164,5 @@ func (s *shard) newMemberID() string {
 	if err != nil {
 		return text
 	}
-	return base64.RawURLEncoding.EncodeToString(id[:])
+	return kafkauuid.UUID(id).String()
 }
