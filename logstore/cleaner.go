@@ -210,7 +210,7 @@ func (c *cleaner) proceed(l *Log, cfg *CleanerConfig) func(int) error {
 	}
 }
 
-func (c *cleaner) compacted(l *Log, s CleanStats) {
+func (c *cleaner) compacted(l *Log, s cleanStats) {
 	c.mu.Lock()
 	c.stats.add(s)
 	c.mu.Unlock()

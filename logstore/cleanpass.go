@@ -17,11 +17,11 @@ type cleanPass struct {
 	reader batchReader
 	// proceed is called after n bytes of IO: it waits for the throttle, and its error ends the pass.
 	proceed func(n int) error
-	stats   CleanStats
+	stats   cleanStats
 }
 
-// CleanStats is what one compaction of a log did.
-type CleanStats struct {
+// cleanStats is what one compaction of a log did.
+type cleanStats struct {
 	From, To                    int64 // [From, To) was compacted for the first time
 	BytesMapped                 int64 // read to map the keys
 	BytesRead, BytesWritten     int64

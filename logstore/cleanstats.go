@@ -14,7 +14,7 @@ type cleanerStats struct {
 	lastRun    time.Time
 	maxRatio   float64
 	maxOverdue int64
-	recent     []CleanStats // the newest last
+	recent     []cleanStats // the newest last
 }
 
 // begin forgets what the last look at the logs found.
@@ -25,7 +25,7 @@ func (s *cleanerStats) seen(r *cleanRange) {
 	s.maxOverdue = max(s.maxOverdue, r.overdueMs)
 }
 
-func (s *cleanerStats) add(c CleanStats) {
+func (s *cleanerStats) add(c cleanStats) {
 	if len(s.recent) == recentCleans {
 		s.recent = append(s.recent[:0], s.recent[1:]...)
 	}
