@@ -74,7 +74,7 @@ type modelClient struct {
 func TestRandomTransactions(t *testing.T) {
 	rounds := 20
 	if os.Getenv("GRETE_LONG") != "" {
-		rounds = 3000
+		rounds = 1000
 	}
 	for seed := range rounds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { runModel(t, rand.New(rand.NewPCG(uint64(seed), 1))) })

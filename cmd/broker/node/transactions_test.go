@@ -282,3 +282,33 @@ func TestTransactionTimesOut(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 }
+
+// Many producers at once, each with its own transactions on the same partitions: all of them go on, and each sees its own
+// outcome.
+func TestManyTransactionalProducers(t *testing.T) {
+	n := start(t, options(t, vfs.NewMem()))
+	createTopic(t, client(t, n), "t", 3)
+	const producers, each = 12, 15
+	var running sync.WaitGroup
+	known := map[string]string{}
+	var mu sync.Mutex
+	for p := range producers {
+		running.Go(func() {
+			w := newTxnWriter(t, n, fmt.Sprint("p", p))
+			for i := range each {
+				if err := w.one(context.Background(), fmt.Sprintf("%s-%d", w.id, i), i%4 != 3); err != nil {
+					t.Errorf("%s: %v", w.id, err)
+					return
+				}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			maps.Copy(known, w.acknowledged())
+		})
+	}
+	running.Wait()
+	if len(known) != producers*each {
+		t.Errorf("%d transactions ended", len(known))
+	}
+	checkOutcomes(t, 0, known, stableRecords(t, n))
+}
