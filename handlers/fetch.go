@@ -17,6 +17,8 @@ type fetchAnswer struct {
 	fetchTarget
 	code                                            int16
 	highWatermark, lastStableOffset, logStartOffset int64
+	logEndOffset                                    int64
+	readEpoch                                       int32 // leader epoch of the read
 	diverging                                       *replica.EpochEnd
 	leaderID, leaderEpoch                           int32 // -1: not told
 	abortedNull                                     bool
@@ -65,7 +67,8 @@ type fetch struct {
 	r   *protocol.Request
 	ctx *fetchContext
 
-	replicaID          int32
+	replicaID          int32 // below 0: not a follower
+	replicaEpoch       int64 // of the follower's broker, -1 unknown
 	isolation          replica.Isolation
 	leaderOnly         bool
 	minBytes, maxBytes int
@@ -98,6 +101,7 @@ func Fetch(b *Broker, _ context.Context, r *protocol.Request) {
 		return
 	}
 	answers := f.read()
+	f.note(answers)
 	if f.complete(answers) {
 		f.respond(answers)
 		return
@@ -106,9 +110,9 @@ func Fetch(b *Broker, _ context.Context, r *protocol.Request) {
 }
 
 func newFetch(b *Broker, r *protocol.Request, req *kmsg.FetchRequest) *fetch {
-	f := &fetch{b: b, r: r, replicaID: req.ReplicaID, maxWaitMs: req.MaxWaitMillis}
+	f := &fetch{b: b, r: r, replicaID: req.ReplicaID, replicaEpoch: -1, maxWaitMs: req.MaxWaitMillis}
 	if req.Version >= 15 {
-		f.replicaID = req.ReplicaState.ID
+		f.replicaID, f.replicaEpoch = req.ReplicaState.ID, req.ReplicaState.Epoch
 	}
 	f.maxBytes = int(min(req.MaxBytes, b.Limits.FetchMaxBytes))
 	f.minBytes = min(int(req.MinBytes), f.maxBytes)
@@ -178,6 +182,7 @@ func (f *fetch) readOne(i, maxBytes int, minOneBatch bool) fetchAnswer {
 	return fetchAnswer{
 		fetchTarget: t, span: res.Span, diverging: res.Diverging, leaderID: -1, leaderEpoch: -1,
 		highWatermark: res.HighWatermark, lastStableOffset: res.LastStableOffset, logStartOffset: res.LogStartOffset,
+		logEndOffset: res.LogEndOffset, readEpoch: res.LeaderEpoch,
 		abortedNull: f.isolation != replica.ReadCommitted || res.Diverging != nil,
 	}
 }
@@ -201,6 +206,28 @@ func (f *fetch) failed(t fetchTarget, err error) fetchAnswer {
 		a.code = kerr.NotLeaderForPartition.Code // these clients do not know the other
 	}
 	return a
+}
+
+// note tells the partitions how far a follower is: its log agrees with theirs below the offsets that it asked for. Only a request's
+// first read counts, as nobody knows when the follower would have asked again.
+func (f *fetch) note(answers []fetchAnswer) {
+	if f.replicaID < 0 {
+		return
+	}
+	for i := range answers {
+		a := &answers[i]
+		if a.code != 0 || a.diverging != nil {
+			continue
+		}
+		err := f.parts[i].Followed(replica.FollowerFetch{
+			ReplicaID: f.replicaID, BrokerEpoch: f.replicaEpoch, Offset: a.offset, LogStart: a.logStart,
+			LeaderEpoch: a.readEpoch, LeaderEnd: a.logEndOffset,
+		})
+		if err != nil {
+			a.release()
+			*a = f.failed(a.fetchTarget, err)
+		}
+	}
 }
 
 // complete says whether there is a reason to answer now.

@@ -85,7 +85,7 @@ func (f *fetch) seenEnd(a *fetchAnswer) int64 {
 	case replica.ReadCommitted:
 		return a.lastStableOffset
 	case replica.ReadLogEnd:
-		return -1 // not told: read again
+		return a.logEndOffset
 	}
 	return a.highWatermark
 }

@@ -53,6 +53,9 @@ func (m *Manager) applyTopic(im *metadata.Image, name string) {
 	}
 	for i, change := range changes {
 		m.announce(now.partitions[i], change)
+		if p := now.partitions[i]; p != nil {
+			m.fetchers.follow(p)
+		}
 	}
 }
 
@@ -73,6 +76,7 @@ func (m *Manager) nextTopic(was *topic, is *metadata.Topic) *topic {
 		}
 		now.partitions[i] = &Partition{
 			Topic: now.name, TopicID: is.ID, Index: int32(i), nodeID: m.o.NodeID, clock: m.o.Clock, stats: stats,
+			brokers: &m.brokers, alterer: m.alterer,
 		}
 	}
 	return now
@@ -151,6 +155,7 @@ func (m *Manager) drop(partitions []*Partition) {
 		if p.remove(absent(m.image.Load().TopicByID(p.TopicID), p.Index)) {
 			m.resigned(p, epoch)
 		}
+		m.fetchers.follow(p)
 		err := m.o.Store.Delete(logstore.ID{Topic: p.Topic, Partition: p.Index})
 		if err != nil && !errors.Is(err, logstore.ErrOffline) {
 			m.o.Log.Error().Err(err).Str("topic", p.Topic).Int32("partition", p.Index).Msg("a deleted partition's log cannot be removed")

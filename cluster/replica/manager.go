@@ -30,12 +30,19 @@ type Options struct {
 	// deletion). Both run in Apply's order, on its goroutine. Nil: nobody wants to know.
 	OnLeader func(p *Partition, epoch int32)
 	OnResign func(p *Partition, epoch int32)
+	// Replication is what partitions with several replicas need; they wait for Start.
+	Replication Replication
 }
 
 // Manager has the partitions that this broker replicates, as the last applied image says.
 type Manager struct {
 	o     Options
 	image atomic.Pointer[metadata.Image]
+
+	brokers  brokers
+	alterer  *alterer
+	fetchers *fetchers
+	shrinker shrinker
 
 	draining atomic.Bool
 
@@ -58,7 +65,30 @@ type topic struct {
 func NewManager(o Options) *Manager {
 	m := &Manager{o: o, byName: map[string]*topic{}, byID: map[metadata.UUID]*topic{}}
 	m.image.Store(&metadata.Image{})
+	m.brokers = brokers{image: m.image.Load, lagMaxMs: o.Replication.LagTimeMaxMs}
+	m.alterer = newAlterer(o)
+	m.fetchers = newFetchers(o)
 	return m
+}
+
+// Start begins to replicate: to fetch as a follower, and to ask the controller for changes of in-sync replicas. The broker must be
+// registered: its epoch goes into every fetch.
+func (m *Manager) Start() {
+	m.applyMu.Lock()
+	defer m.applyMu.Unlock()
+	m.alterer.start()
+	m.shrinker.start(m)
+	m.fetchers.start()
+	for p := range m.Partitions() {
+		m.fetchers.follow(p)
+	}
+}
+
+// Stop ends what Start began, and waits for it.
+func (m *Manager) Stop() {
+	m.fetchers.stop()
+	m.shrinker.stop()
+	m.alterer.stop()
 }
 
 // Partition finds a partition by its topic's name. ErrNotLeader: it exists, on other brokers.
@@ -173,6 +203,7 @@ func (m *Manager) DirOffline(dir string, reason error) {
 		}
 		led, epoch := p.IsLeader(), p.state.Load().leaderEpoch
 		p.markOffline(offlineError(reason))
+		m.fetchers.follow(p)
 		if led {
 			m.resigned(p, epoch)
 		}

@@ -1,11 +1,11 @@
-// Package replica is this broker's side of its partitions: who leads them at which epoch, appends as leader, the
-// high watermark, reads under epochs and isolation, and the requests parked until one of these moves.
+// Package replica is this broker's side of its partitions: who leads them at which epoch, appends as leader, the in-sync
+// replicas and the high watermark, fetching as a follower, reads under epochs and isolation, and the requests parked until one
+// of these moves.
 //
 // Locks: Manager.mu → Partition.mu → logstore.Log; waiters.mu is a leaf. No callback runs under any of them.
 package replica
 
 import (
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -21,15 +21,18 @@ type Partition struct {
 	TopicID metadata.UUID
 	Index   int32
 
-	nodeID int32
-	clock  clock.Clock
-	stats  *metrics.TopicStats
-	state  atomic.Pointer[state]
-	wait   waiters
+	nodeID  int32
+	clock   clock.Clock
+	brokers *brokers
+	alterer *alterer
+	stats   *metrics.TopicStats
+	state   atomic.Pointer[state]
+	wait    waiters
 
-	// mu orders appends, changes of state and movement of the high watermark.
-	mu    sync.Mutex
-	flush flushState
+	// mu orders appends, truncations, changes of state and movement of the high watermark.
+	mu        sync.Mutex
+	flush     flushState
+	followers []*follower // while this broker leads
 }
 
 // state is what readers see of a partition; it is replaced, never changed.
@@ -37,6 +40,7 @@ type state struct {
 	leader                      int32
 	leaderEpoch, partitionEpoch int32
 	replicas, isr               []int32 // the image's
+	proposed                    []int32 // ISR that was asked for, and may be committed or not; nil: none
 	epochStart                  int64   // log end when this broker's leadership began
 	log                         *logstore.Log
 	config                      *TopicConfig
@@ -55,6 +59,9 @@ func (p *Partition) Config() *TopicConfig { return p.state.Load().config }
 
 // IsLeader says whether this broker leads.
 func (p *Partition) IsLeader() bool { return p.state.Load().leader == p.nodeID }
+
+// LeaderEpoch is that of the leadership which this broker knows of.
+func (p *Partition) LeaderEpoch() int32 { return p.state.Load().leaderEpoch }
 
 // Offline is the error that keeps the log from being used, or nil.
 func (p *Partition) Offline() error { return p.state.Load().offline }
@@ -100,6 +107,7 @@ func (p *Partition) become(m metadata.Partition, log *logstore.Log, config *Topi
 		replicas: m.Replicas, isr: m.ISR, log: log, config: config, offline: offline,
 	}
 	change, err := s.succeed(old, p.nodeID)
+	p.resetFollowers(s, change == unchanged && old != nil)
 	p.state.Store(s)
 	p.advance(s)
 	p.mu.Unlock()
@@ -115,6 +123,9 @@ func (s *state) succeed(old *state, nodeID int32) (leadership, error) {
 	led := old != nil && old.leads(nodeID)
 	if led && s.leads(nodeID) && old.leaderEpoch == s.leaderEpoch {
 		s.epochStart = old.epochStart
+		if s.partitionEpoch == old.partitionEpoch {
+			s.proposed = old.proposed
+		}
 		return unchanged, nil
 	}
 	if s.leads(nodeID) {
@@ -175,17 +186,6 @@ func (p *Partition) configure(c *TopicConfig) {
 	p.state.Store(&s)
 	if s.log != nil {
 		s.log.Configure(c.Log)
-	}
-}
-
-// advance moves the high watermark to what the in-sync replicas have; p.mu is held. An ISR beyond this broker keeps
-// it where it is, because followers' ends are not known here.
-func (p *Partition) advance(s *state) {
-	if !s.leads(p.nodeID) || len(s.isr) != 1 || !slices.Contains(s.isr, p.nodeID) {
-		return
-	}
-	if end := p.durableEnd(s.log); end > s.log.HighWatermark() {
-		s.log.SetHighWatermark(end)
 	}
 }
 

@@ -1,6 +1,8 @@
 package replica
 
 import (
+	"slices"
+
 	"grete/logstore"
 	"grete/protocol/batch"
 )
@@ -35,6 +37,8 @@ type EpochEnd struct {
 // ReadResult is what a partition answered. Span is nil when there is nothing to send; otherwise the caller releases it.
 type ReadResult struct {
 	HighWatermark, LastStableOffset, LogStartOffset int64
+	LogEndOffset                                    int64
+	LeaderEpoch                                     int32 // under which it was read
 	Diverging                                       *EpochEnd
 	Span                                            *logstore.Span
 }
@@ -53,7 +57,7 @@ func (p *Partition) Read(r ReadRequest) (ReadResult, error) {
 	if err != nil {
 		return ReadResult{}, err
 	}
-	if r.ReplicaID >= 0 {
+	if r.ReplicaID >= 0 && (r.ReplicaID == p.nodeID || !slices.Contains(s.replicas, r.ReplicaID)) {
 		return ReadResult{}, p.fail(unrecognized(r))
 	}
 	// Taken before the read, so that what is appended meanwhile makes none of them too large.
@@ -61,8 +65,10 @@ func (p *Partition) Read(r ReadRequest) (ReadResult, error) {
 		HighWatermark:    s.log.HighWatermark(),
 		LastStableOffset: s.log.LastStableOffset(),
 		LogStartOffset:   s.log.StartOffset(),
+		LogEndOffset:     s.log.EndOffset(),
+		LeaderEpoch:      s.leaderEpoch,
 	}
-	end := s.log.EndOffset()
+	end := res.LogEndOffset
 	if r.LastFetchedEpoch != NoEpoch {
 		res.Diverging, err = p.diverging(s, r, res.LogStartOffset)
 		if err != nil || res.Diverging != nil {
@@ -111,8 +117,8 @@ func (r *ReadResult) dropCutBatch(req ReadRequest) error {
 	return nil
 }
 
-// unrecognized is the answer to a follower that is not assigned to the partition, as all are until brokers replicate:
-// one that knows the epoch may know of a reassignment before this broker does.
+// unrecognized is the answer to a follower that is not assigned to the partition: one that knows the epoch may know of a
+// reassignment before this broker does.
 func unrecognized(r ReadRequest) error {
 	if r.CurrentLeaderEpoch != NoEpoch {
 		return ErrUnknownLeaderEpoch

@@ -25,8 +25,10 @@ func (n *Node) register(ctx context.Context) error {
 	if err := n.lifecycle.Start(ctx); err != nil {
 		return fmt.Errorf("the controller does not let this broker in: %w", err)
 	}
-	n.replicas.SetAsideStrays()
 	n.onStop("registration", func(context.Context) error { n.lifecycle.Stop(); return nil })
+	n.replicas.SetAsideStrays()
+	n.replicas.Start()
+	n.onStop("replication", func(context.Context) error { n.replicas.Stop(); return nil })
 	return nil
 }
 

@@ -1,0 +1,63 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"grete/cluster/replica"
+	"grete/protocol"
+)
+
+// replication is how this broker's replicas reach the other brokers and the controller.
+func (n *Node) replication() replica.Replication {
+	cfg := n.o.Config
+	return replica.Replication{
+		LagTimeMaxMs: cfg.Int("replica.lag.time.max.ms"),
+		Fetch: replica.FetchSettings{
+			Fetchers:         int(cfg.Int("num.replica.fetchers")),
+			MaxBytes:         int32(cfg.Int("replica.fetch.max.bytes")),
+			MinBytes:         int32(cfg.Int("replica.fetch.min.bytes")),
+			ResponseMaxBytes: int32(cfg.Int("replica.fetch.response.max.bytes")),
+			WaitMaxMs:        int32(cfg.Int("replica.fetch.wait.max.ms")),
+			BackoffMs:        cfg.Int("replica.fetch.backoff.ms"),
+			SocketTimeoutMs:  cfg.Int("replica.socket.timeout.ms"),
+		},
+		BrokerEpoch: func() int64 { return n.lifecycle.BrokerEpoch() },
+		Dial:        n.dialBroker,
+		Alter:       n.alterISR,
+	}
+}
+
+// dialBroker connects to another broker's inter.broker.listener.name.
+func (n *Node) dialBroker(ctx context.Context, id int32) (replica.Peer, error) {
+	b := n.controller.Image().Broker(id)
+	if b == nil {
+		return nil, fmt.Errorf("broker %d is not registered", id)
+	}
+	for _, e := range b.Endpoints {
+		if e.Listener == n.o.Config.InterBroker {
+			return n.dial(ctx, net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port))))
+		}
+	}
+	return nil, fmt.Errorf("broker %d has no listener %s", id, n.o.Config.InterBroker)
+}
+
+func (n *Node) dial(ctx context.Context, address string) (replica.Peer, error) {
+	c, err := protocol.Dial(ctx, address, protocol.ClientOptions{ClientID: fmt.Sprintf("broker-%d-fetcher", n.o.Config.NodeID)})
+	if err != nil {
+		return nil, err // not a Peer that holds nil
+	}
+	return c, nil
+}
+
+func (n *Node) alterISR(ctx context.Context, req *kmsg.AlterPartitionRequest) (*kmsg.AlterPartitionResponse, error) {
+	resp, err := n.controller.Do(ctx, protocol.Principal{Type: "User", Name: "ANONYMOUS"}, req)
+	if err != nil {
+		return nil, err
+	}
+	return resp.(*kmsg.AlterPartitionResponse), nil
+}
