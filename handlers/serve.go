@@ -35,6 +35,7 @@ func (b *Broker) Versions() []protocol.VersionRange {
 
 // Serve hands a request to its row of the table; the server lets no key pass that has none.
 func (b *Broker) Serve(ctx context.Context, r *protocol.Request) {
+	defer b.contain(r)
 	rows[r.Key].Handle(b, ctx, r)
 }
 

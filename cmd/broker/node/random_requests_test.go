@@ -1,6 +1,7 @@
 package node
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -257,9 +259,20 @@ func isReset(err error) bool {
 	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
+// endOnFailure ends the test's process when the broker logs that a handler has panicked.
+type endOnFailure struct{}
+
+func (endOnFailure) Write(line []byte) (int, error) {
+	if bytes.Contains(line, []byte("a handler failed")) {
+		panic(string(line))
+	}
+	return len(line), nil
+}
+
 // randomRequestsNode has a topic and two groups' worth of names for the requests to meet.
 func randomRequestsNode(t testing.TB) *Node {
 	o := options(t, vfs.NewMem(), "offsets.topic.num.partitions=2", "transaction.state.log.num.partitions=2", "num.partitions=2")
+	o.Log = zerolog.New(endOnFailure{})
 	n := start(t, o)
 	createTopic(t, client(t, n), "t", 2)
 	return n
