@@ -261,7 +261,7 @@ func tryCreateTopic(t *testing.T, b *kafka.Broker, name string, partitions int32
 	nc := dial(t, b)
 	defer nc.Close()
 	req := kmsg.NewPtrCreateTopicsRequest()
-	req.TimeoutMillis = 3000
+	req.TimeoutMillis = 15_000
 	topic := kmsg.NewCreateTopicsRequestTopic()
 	topic.Topic, topic.NumPartitions, topic.ReplicationFactor = name, partitions, 1
 	for k, v := range configs {

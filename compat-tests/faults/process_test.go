@@ -242,7 +242,7 @@ func fill(t *testing.T, dir string, leave int) (free func()) {
 // goes on without a restart.
 func TestDiskFull(t *testing.T) {
 	disk := smallDisk(t, 24<<20)
-	b := startIn(t, disk, nil)
+	b := startIn(t, disk, properties{"request.timeout.ms": "2000"})
 	createTopic(t, b, "kept", 1, nil)
 	assertServes(t, b)
 	l := startLoad(t, b, "kept", kgo.DisableIdempotentWrite(), kgo.RecordRetries(0), kgo.MaxBufferedRecords(100))
