@@ -16,7 +16,7 @@ type stream struct {
 	s     *subject
 	rng   *rand.Rand
 	ms    int64
-	cold  int // first of the keys that this round alone uses
+	cold  int           // first of the keys that this round alone uses
 	plain []*kgo.Client // one per codec: each an idempotent producer, but the first
 	txns  []*kgo.Client
 }

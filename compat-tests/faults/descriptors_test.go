@@ -94,4 +94,3 @@ func TestUnreadResponsesPinFewFiles(t *testing.T) {
 	assertGrewBy(t, b, before, 50*(1<<20)+roomForGarbage)
 	assertServes(t, b)
 }
-

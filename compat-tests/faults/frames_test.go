@@ -166,7 +166,10 @@ func TestUnfinishedFrameIsGivenUp(t *testing.T) {
 	for name, begun := range map[string][]byte{"half a length": {0, 0}, "half a frame": append(be32(1000), 0, 3)} {
 		nc := dial(t, b)
 		send(t, nc, begun)
-		t.Run(name, func(t *testing.T) { _ = nc.SetDeadline(time.Now().Add(time.Minute)); assertClosed(t, nc, 45*time.Second) })
+		t.Run(name, func(t *testing.T) {
+			_ = nc.SetDeadline(time.Now().Add(time.Minute))
+			assertClosed(t, nc, 45*time.Second)
+		})
 	}
 }
 
@@ -278,4 +281,3 @@ func TestBadRequestAmongGoodOnes(t *testing.T) {
 	}
 	assertServes(t, b)
 }
-
