@@ -19,7 +19,7 @@ var softwareName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$
 // with the range of ApiVersions alone, so that the client can ask again.
 func ApiVersions(b *Broker, _ context.Context, r *protocol.Request) {
 	if r.Body == nil {
-		r.Respond(unsupportedApiVersions())
+		r.Respond(b.unsupportedApiVersions())
 		return
 	}
 	req := r.Body.(*kmsg.ApiVersionsRequest)
@@ -28,8 +28,8 @@ func ApiVersions(b *Broker, _ context.Context, r *protocol.Request) {
 		r.Respond(resp)
 		return
 	}
-	resp.ApiKeys = make([]kmsg.ApiVersionsResponseApiKey, 0, len(served))
-	for _, api := range served {
+	resp.ApiKeys = make([]kmsg.ApiVersionsResponseApiKey, 0, len(b.apis().list))
+	for _, api := range b.apis().list {
 		resp.ApiKeys = append(resp.ApiKeys, announce(api))
 	}
 	b.announceFeatures(resp, r.Version)
@@ -61,14 +61,10 @@ func announce(api API) kmsg.ApiVersionsResponseApiKey {
 	return key
 }
 
-func unsupportedApiVersions() *kmsg.ApiVersionsResponse {
+func (b *Broker) unsupportedApiVersions() *kmsg.ApiVersionsResponse {
 	resp := kmsg.NewPtrApiVersionsResponse()
 	resp.ErrorCode = kerr.UnsupportedVersion.Code
-	for _, api := range served {
-		if api.Key == apiVersionsKey {
-			resp.ApiKeys = append(resp.ApiKeys, announce(api))
-		}
-	}
+	resp.ApiKeys = append(resp.ApiKeys, announce(*b.apis().rows[apiVersionsKey]))
 	return resp
 }
 

@@ -31,6 +31,10 @@ type Broker struct {
 	Clock      clock.Clock
 	Log        zerolog.Logger
 
+	// ForControllers makes this the handler of a controller listener, which serves Quorum to other nodes.
+	ForControllers bool
+	Quorum         Quorum
+
 	// Static is what the broker was started with; config adds the dynamic values.
 	Static   config.Layers
 	Features []Feature // supported

@@ -7,6 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"grete/cluster"
 	"grete/cluster/controller"
 	"grete/cluster/metadata"
 	"grete/cluster/raftlog"
@@ -62,6 +63,13 @@ var codes = []struct {
 	{protocol.ErrUnsupported, kerr.UnsupportedVersion},
 	{protocol.ErrNoVersion, kerr.UnsupportedVersion},
 	{protocol.ErrServerClosed, kerr.NetworkException},
+	{protocol.ErrNoAddress, kerr.NotController},
+	{protocol.ErrLinkClosed, kerr.NotController},
+
+	{cluster.ErrOtherCluster, kerr.InconsistentClusterID},
+	{cluster.ErrEmptied, nil},
+	{cluster.ErrWrongNode, nil},
+	{raftlog.ErrChanging, kerr.NotController},
 
 	{context.DeadlineExceeded, kerr.RequestTimedOut},
 	{context.Canceled, kerr.RequestTimedOut},

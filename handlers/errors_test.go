@@ -15,6 +15,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"grete/cluster"
 	"grete/cluster/controller"
 	"grete/cluster/metadata"
 	"grete/cluster/raftlog"
@@ -52,10 +53,17 @@ var sentinels = map[string]struct {
 	"protocol.ErrUnsupported":   {protocol.ErrUnsupported, 35},
 	"protocol.ErrNoVersion":     {protocol.ErrNoVersion, 35},
 	"protocol.ErrServerClosed":  {protocol.ErrServerClosed, 13},
+	"protocol.ErrNoAddress":     {protocol.ErrNoAddress, 41},
+	"protocol.ErrLinkClosed":    {protocol.ErrLinkClosed, 41},
+
+	"cluster.ErrOtherCluster": {cluster.ErrOtherCluster, 104},
+	"cluster.ErrEmptied":      {cluster.ErrEmptied, -1},
+	"cluster.ErrWrongNode":    {cluster.ErrWrongNode, -1},
 
 	"cluster/metadata.ErrUnapplicable":    {metadata.ErrUnapplicable, -1},
 	"cluster/metadata.ErrMalformed":       {metadata.ErrMalformed, -1},
 	"cluster/raftlog.ErrNotLeader":        {raftlog.ErrNotLeader, 41},
+	"cluster/raftlog.ErrChanging":         {raftlog.ErrChanging, 41},
 	"cluster/raftlog.ErrStopped":          {raftlog.ErrStopped, 41},
 	"cluster/raftlog.ErrNoRoom":           {raftlog.ErrNoRoom, 56},
 	"cluster/raftlog.ErrDamaged":          {raftlog.ErrDamaged, -1},

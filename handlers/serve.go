@@ -2,7 +2,6 @@ package handlers
 
 import (
 	"context"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -10,24 +9,40 @@ import (
 	"grete/protocol"
 )
 
-// served is the table, and rows finds its rows by key. They are set by init because ApiVersions, which is in the table,
-// shows it.
-var (
-	served []API
-	rows   = map[int16]*API{}
-)
+// apis is a table with its rows by key.
+type apis struct {
+	list []API
+	rows map[int16]*API
+}
+
+// clientAPIs is what listeners for clients serve, controllerAPIs what controller listeners do. They are set by init because
+// ApiVersions, which is in the tables, shows them.
+var clientAPIs, controllerAPIs apis
 
 func init() {
-	served = table
-	for i := range served {
-		rows[served[i].Key] = &served[i]
+	clientAPIs, controllerAPIs = apisOf(table), apisOf(controllerTable)
+}
+
+func apisOf(list []API) apis {
+	a := apis{list, map[int16]*API{}}
+	for i := range list {
+		a.rows[list[i].Key] = &list[i]
 	}
+	return a
+}
+
+func (b *Broker) apis() *apis {
+	if b.ForControllers {
+		return &controllerAPIs
+	}
+	return &clientAPIs
 }
 
 // Versions is the table as the server checks requests against it and as ApiVersions announces it.
 func (b *Broker) Versions() []protocol.VersionRange {
-	out := make([]protocol.VersionRange, len(served))
-	for i, api := range served {
+	list := b.apis().list
+	out := make([]protocol.VersionRange, len(list))
+	for i, api := range list {
 		out[i] = protocol.VersionRange{Key: api.Key, Min: api.Min, Max: api.Max}
 	}
 	return out
@@ -36,21 +51,12 @@ func (b *Broker) Versions() []protocol.VersionRange {
 // Serve hands a request to its row of the table; the server lets no key pass that has none.
 func (b *Broker) Serve(ctx context.Context, r *protocol.Request) {
 	defer b.contain(r)
-	rows[r.Key].Handle(b, ctx, r)
+	b.apis().rows[r.Key].Handle(b, ctx, r)
 }
 
 // change runs a request that changes cluster metadata, and waits: the connection's later requests are read only after,
-// so that they see the change, as with Kafka. It waits as long as the request allows, and
-// no longer than request.timeout.ms.
+// so that they see the change, as with Kafka.
 func (b *Broker) change(ctx context.Context, r *protocol.Request, req kmsg.Request) (kmsg.Response, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	waitMs := b.config().Int("request.timeout.ms")
-	if t, ok := req.(kmsg.TimeoutRequest); ok && t.Timeout() > 0 {
-		waitMs = min(waitMs, int64(t.Timeout()))
-	}
-	timer := b.Clock.AfterFunc(time.Duration(waitMs)*time.Millisecond, cancel)
-	defer timer.Stop()
 	return b.Controller.Do(ctx, r.Conn.Principal(), req)
 }
 

@@ -60,3 +60,11 @@ var table = []API{
 	{74, 0, 1, ListConfigResources},
 	{75, 0, 0, DescribeTopicPartitions},
 }
+
+// controllerTable is what a controller listener serves.
+var controllerTable = []API{
+	{18, 0, 5, ApiVersions},
+	{protocol.RaftKey, 0, 0, Raft},
+	{protocol.ForwardKey, 0, 0, Forward},
+	{protocol.FormKey, 0, 0, Form},
+}

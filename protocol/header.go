@@ -102,10 +102,20 @@ func decodeBody(s *requestSchema, version int16, body []byte) (req kmsg.Request,
 	if err != nil {
 		return nil, false, err
 	}
-	req = kmsg.RequestForKey(s.key)
+	req = newRequest(s.key)
 	req.SetVersion(version)
 	if err := req.ReadFrom(body); err != nil {
 		return nil, false, &RequestError{Key: s.key, Version: version, Err: errors.Join(ErrMalformed, err)}
 	}
 	return req, aliases, nil
+}
+
+// DecodeRequest decodes a body that came within another request, as bounded as one from a socket. What it returns may alias body.
+func DecodeRequest(key, version int16, body []byte) (kmsg.Request, error) {
+	schema := requestSchemas()[key]
+	if schema == nil || !schema.versions.has(version) || version > newRequest(key).MaxVersion() {
+		return nil, &RequestError{Key: key, Version: version, Err: ErrUnsupported}
+	}
+	req, _, err := decodeBody(schema, version, body)
+	return req, err
 }

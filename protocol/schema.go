@@ -48,7 +48,7 @@ type requestSchema struct {
 
 // requestSchemas are the schemas by key; parsed on first use.
 var requestSchemas = sync.OnceValue(func() map[int16]*requestSchema {
-	all, err := parseSchemas(schemasText)
+	all, err := parseSchemas(schemasText + ownSchemas)
 	if err != nil {
 		panic(err) // the text is part of the program and covered by a test
 	}

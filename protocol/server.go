@@ -9,8 +9,6 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
-
-	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // VersionRange is one row of ApiVersions.
@@ -82,7 +80,7 @@ func (s *Server) addSchema(v VersionRange) {
 	for len(s.schemas) <= int(v.Key) {
 		s.schemas = append(s.schemas, servedSchema{})
 	}
-	last := min(v.Max, schema.versions.max, kmsg.RequestForKey(v.Key).MaxVersion())
+	last := min(v.Max, schema.versions.max, newRequest(v.Key).MaxVersion())
 	s.schemas[v.Key] = servedSchema{schema, versionSpan{max(v.Min, schema.versions.min), last}}
 }
 

@@ -116,6 +116,7 @@ func (a *applier) publish(b *metadata.Builder, end int64, epoch int32) {
 	a.image, a.end = next, end
 	a.n.image.Store(next)
 	a.n.waiting.release(end)
+	a.n.arrivals.release(end)
 	poke(a.n.leaders)
 }
 

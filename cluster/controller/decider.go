@@ -37,7 +37,7 @@ func (d *decider) run() {
 		case <-d.n.ctx.Done():
 			return
 		case <-d.n.leaders:
-			d.onLeader(*d.n.lead.Load())
+			d.onLeader(d.n.lead.Load().Leader)
 		case first := <-ops:
 			d.serve(first)
 		case <-d.expired:

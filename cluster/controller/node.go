@@ -5,12 +5,11 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
-
-	"github.com/twmb/franz-go/pkg/kmsg"
+	"time"
 
 	"grete/cluster/metadata"
 	"grete/cluster/raftlog"
-	"grete/protocol"
+	"grete/internal/clock"
 )
 
 // Node follows the metadata log and, while it leads the quorum, is the active controller. Three goroutines: Raft's, the
@@ -21,10 +20,12 @@ type Node struct {
 	image atomic.Pointer[metadata.Image]
 
 	ops     chan *op
-	waiting *waitList
-	commits chan struct{} // the commit index has moved; holds one
-	leaders chan struct{} // leadership has changed, or an epoch's first record is applied; holds one
-	lead    atomic.Pointer[raftlog.Leader]
+	waiting *waitList // this node's decisions, until they are applied
+	// arrivals are answers of another node, until this one has applied as much.
+	arrivals *waitList
+	commits  chan struct{} // the commit index has moved; holds one
+	leaders  chan struct{} // leadership has changed, or an epoch's first record is applied; holds one
+	lead     atomic.Pointer[term]
 	// received is a leader's snapshot that the applier has to load.
 	received atomic.Pointer[raftlog.Snapshot]
 
@@ -41,10 +42,10 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{
-		o: o, waiting: newWaitList(), ops: make(chan *op, queuedOps),
+		o: o, waiting: newWaitList(), arrivals: newWaitList(), ops: make(chan *op, queuedOps),
 		commits: make(chan struct{}, 1), leaders: make(chan struct{}, 1),
 	}
-	n.lead.Store(&raftlog.Leader{NodeID: -1, Start: -1})
+	n.lead.Store(newTerm(raftlog.Leader{NodeID: -1, Start: -1}))
 	n.image.Store(&metadata.Image{})
 	raft, err := raftlog.Open(raftlog.Options{
 		NodeID: o.NodeID, Voters: o.Voters, Log: o.Log, FS: o.FS, Dir: o.Dir, Clock: o.Clock, Logger: o.Logger,
@@ -70,26 +71,18 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 // Image is the newest metadata that OnImage has seen.
 func (n *Node) Image() *metadata.Image { return n.image.Load() }
 
-// Do has the active controller decide req, and returns once this node's image has what came of it and OnImage has
-// returned for it. While nobody is known to lead, it waits, as long as ctx allows.
-func (n *Node) Do(ctx context.Context, p protocol.Principal, req kmsg.Request) (kmsg.Response, error) {
-	reply := make(chan outcome, 1)
-	o := &op{principal: p, request: req, gone: ctx.Done(), reply: reply}
-	select {
-	case n.ops <- o:
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-n.ctx.Done():
-		return nil, ErrStopped
+// Raft is this node's part of the quorum, for its transport.
+func (n *Node) Raft() *raftlog.Node { return n.raft }
+
+// Resign has another voter lead the quorum, if this node leads and there is one. Call it before Stop.
+func (n *Node) Resign(ctx context.Context) error {
+	ctx, cancel := clock.WithTimeout(ctx, n.o.Clock, resignTimeout)
+	defer cancel()
+	err := n.raft.Resign(ctx)
+	if errors.Is(err, raftlog.ErrStopped) {
+		return nil
 	}
-	select {
-	case out := <-reply:
-		return out.response, out.err
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-n.ctx.Done():
-		return nil, ErrStopped
-	}
+	return err
 }
 
 // Stop ends the node and waits for its goroutines. Requests still waiting get ErrStopped.
@@ -109,9 +102,20 @@ func (n *Node) Stop(ctx context.Context) error {
 	}
 }
 
+// term is what this node knows of who leads, until it knows something else.
+type term struct {
+	raftlog.Leader
+	over chan struct{} // closed when it knows something else
+}
+
+func newTerm(l raftlog.Leader) *term { return &term{l, make(chan struct{})} }
+
+// resignTimeout bounds the change of leaders before a stop.
+const resignTimeout = 2 * time.Second
+
 // onLeader runs on Raft's goroutine.
 func (n *Node) onLeader(l raftlog.Leader) {
-	n.lead.Store(&l)
+	close(n.lead.Swap(newTerm(l)).over)
 	poke(n.leaders)
 	poke(n.commits) // the image names the controller
 }

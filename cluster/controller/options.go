@@ -73,6 +73,7 @@ type Options struct {
 	Rand      *rand.Rand // used by the node alone from now on
 	Logger    zerolog.Logger
 	Transport raftlog.Transport
+	Forward   Forwarder     // to the leader, when another node leads; nil: there are no other nodes
 	Config    config.Layers // what the broker was started with
 	Features  []Feature     // nil: DefaultFeatures
 
@@ -116,6 +117,7 @@ type op struct {
 type outcome struct {
 	response kmsg.Response
 	err      error
+	end      int64 // from where on an image has what came of it
 }
 
 func (o *Options) fill() error {

@@ -1,13 +1,14 @@
 package controller
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // waitList holds the answers that wait for an offset to be applied here. Its length is bounded by the requests that the
-// decider takes while as many wait; see decider.room.
+// decider takes while as many wait (decider.ready), or by the callers of Do, which wait for them.
 type waitList struct {
 	mu      sync.Mutex
 	applied int64 // everything below is applied
@@ -28,10 +29,14 @@ func (l *waitList) add(w waiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if w.end <= l.applied {
-		w.reply <- outcome{w.response, nil}
+		w.reply <- outcome{response: w.response, end: w.end}
 		return
 	}
-	l.waiting = append(l.waiting, w)
+	at := len(l.waiting)
+	for at > 0 && l.waiting[at-1].end > w.end { // answers of other nodes may come out of order
+		at--
+	}
+	l.waiting = slices.Insert(l.waiting, at, w)
 }
 
 func (l *waitList) release(applied int64) {
@@ -40,7 +45,7 @@ func (l *waitList) release(applied int64) {
 	l.applied = applied
 	done := 0
 	for done < len(l.waiting) && l.waiting[done].end <= applied {
-		l.waiting[done].reply <- outcome{l.waiting[done].response, nil}
+		l.waiting[done].reply <- outcome{response: l.waiting[done].response, end: l.waiting[done].end}
 		done++
 	}
 	l.waiting = append([]waiter(nil), l.waiting[done:]...)
@@ -51,7 +56,7 @@ func (l *waitList) failAll(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, w := range l.waiting {
-		w.reply <- outcome{nil, err}
+		w.reply <- outcome{err: err}
 	}
 	l.waiting = nil
 }

@@ -179,6 +179,14 @@ type Delta struct {
 	Features, ClientQuotas, ScramCredentials, ACLs bool
 }
 
+// All is the delta from an empty image.
+func (im *Image) All() Delta {
+	b := NewBuilder(im)
+	b.Replaces(im)
+	_, d := b.Build(im.Offset(), im.Epoch())
+	return d
+}
+
 // Empty says whether nothing changed.
 func (d Delta) Empty() bool {
 	return len(d.Topics)+len(d.Configs)+len(d.Brokers) == 0 &&

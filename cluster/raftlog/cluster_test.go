@@ -78,7 +78,7 @@ func (n *network) start(t *testing.T, id int32, fsys *vfs.Mem) *member {
 	must(t, err)
 	m.Node, err = Open(Options{
 		NodeID: id, Voters: []int32{1, 2, 3}, Log: m.log, FS: fsys, Dir: logDir, Clock: clock.System, Logger: zerolog.Nop(),
-		Transport: m, ElectionMs: 100, MessageBytes: 400,
+		Transport: m, ElectionMs: 200, MessageBytes: 400,
 		OnLeader:   func(l Leader) { m.leader.Store(&l) },
 		OnSnapshot: func(s Snapshot) { m.received.Store(&s) },
 		OnFailure:  func(err error) { t.Errorf("node %d: %v", id, err) },

@@ -35,7 +35,7 @@ type Options struct {
 	Clock      clock.Clock
 	Logger     zerolog.Logger
 	Transport  Transport // nil: there are no other nodes
-	ElectionMs int       // controller.quorum.election.timeout.ms; default 1000
+	ElectionMs int       // controller.quorum.election.timeout.ms: a silent leader is replaced within it; default 1000
 
 	// MessageBytes bounds a message to a follower, but for a batch larger than it; default 1 MiB.
 	MessageBytes uint64
@@ -77,6 +77,7 @@ type Node struct {
 	proposals chan proposal
 	inbox     chan *raftpb.Message
 	calls     chan func()
+	reports   chan report
 	stop      chan struct{}
 	done      chan struct{}
 	stopOnce  sync.Once
@@ -110,7 +111,8 @@ func Open(o Options) (*Node, error) {
 	n := &Node{
 		o: o, lead: Leader{NodeID: -1, Start: -1},
 		proposals: make(chan proposal), inbox: make(chan *raftpb.Message, inboxMessages), calls: make(chan func()),
-		stop: make(chan struct{}), done: make(chan struct{}),
+		reports: make(chan report),
+		stop:    make(chan struct{}), done: make(chan struct{}),
 	}
 	if err := n.load(); err != nil {
 		return nil, err
@@ -224,7 +226,7 @@ func (n *Node) loop() error {
 			return err
 		}
 	}
-	ticker := &ticker{clock: n.o.Clock, every: time.Duration(n.o.ElectionMs) * time.Millisecond / ticksPerElection}
+	ticker := &ticker{clock: n.o.Clock, every: n.tick()}
 	defer ticker.stop()
 	for {
 		if err := n.settle(); err != nil {
@@ -234,9 +236,11 @@ func (n *Node) loop() error {
 		case p := <-n.proposals:
 			n.proposeAll(p)
 		case m := <-n.inbox:
-			if err := whole(m); err == nil {
+			if err := whole(m); err == nil && n.plausible(m) {
 				_ = n.raw.Step(m) // a message of a removed or unknown node is no fault of ours
 			}
+		case r := <-n.reports:
+			n.take(r)
 		case f := <-n.calls:
 			f()
 		case <-ticker.c(!n.alone()):
@@ -245,6 +249,11 @@ func (n *Node) loop() error {
 			return nil
 		}
 	}
+}
+
+// tick: Raft waits for a random time from ticksPerElection to twice that many ticks.
+func (n *Node) tick() time.Duration {
+	return time.Duration(n.o.ElectionMs) * time.Millisecond / (2 * ticksPerElection)
 }
 
 // settle does all that Raft asks for.

@@ -9,17 +9,30 @@ import (
 	"grete/logstore"
 )
 
-// Apply makes this broker's replicas what im says; delta names what may differ from the image applied before.
+// Apply makes this broker's replicas what im says; delta names what may differ from the image applied before. Coordinators hear of their
+// leadership last: they may ask for any partition of im at once.
 func (m *Manager) Apply(_, im *metadata.Image, delta metadata.Delta) {
 	m.applyMu.Lock()
 	defer m.applyMu.Unlock()
 	m.image.Store(im)
-	for _, name := range delta.Topics {
-		m.applyTopic(im, name)
-	}
-	m.applyConfigs(im, delta)
+	m.applyTopics(im, delta.Topics, func() { m.applyConfigs(im, delta) })
 	m.retrySoon()
 }
+
+// applyTopics applies the topics of these names, does what else is due, and only then tells the coordinators.
+func (m *Manager) applyTopics(im *metadata.Image, names []string, also func()) {
+	var announcements []func()
+	for _, name := range names {
+		announcements = append(announcements, m.applyTopic(im, name)...)
+	}
+	also()
+	for _, announce := range announcements {
+		announce()
+	}
+}
+
+// Image is the metadata that was applied last, or is being applied.
+func (m *Manager) Image() *metadata.Image { return m.image.Load() }
 
 func (m *Manager) local(name string) *topic {
 	m.mu.RLock()
@@ -28,7 +41,8 @@ func (m *Manager) local(name string) *topic {
 }
 
 // applyTopic handles a topic that was created, deleted, deleted and created again, or changed.
-func (m *Manager) applyTopic(im *metadata.Image, name string) {
+// What it returns tells the coordinators.
+func (m *Manager) applyTopic(im *metadata.Image, name string) (announcements []func()) {
 	was, is := m.local(name), im.Topic(name)
 	if was != nil && (is == nil || is.ID != was.id) {
 		m.publish(was, nil)
@@ -37,7 +51,7 @@ func (m *Manager) applyTopic(im *metadata.Image, name string) {
 		was = nil
 	}
 	if is == nil {
-		return
+		return nil
 	}
 	now := m.nextTopic(was, is)
 	config := m.o.TopicConfig(im, name)
@@ -52,11 +66,15 @@ func (m *Manager) applyTopic(im *metadata.Image, name string) {
 		m.drop(leaving(was, now))
 	}
 	for i, change := range changes {
-		m.announce(now.partitions[i], change)
-		if p := now.partitions[i]; p != nil {
+		p := now.partitions[i]
+		if change != unchanged {
+			announcements = append(announcements, func() { m.announce(p, change) })
+		}
+		if p != nil {
 			m.fetchers.follow(p)
 		}
 	}
+	return announcements
 }
 
 // nextTopic keeps the partitions that stay on this broker and adds new ones, not yet opened.

@@ -42,9 +42,7 @@ func (m *Manager) retryNow() {
 	}
 	topics := slices.Sorted(maps.Keys(m.retry.topics))
 	m.retry.topics = nil
-	for _, name := range topics {
-		m.applyTopic(m.image.Load(), name)
-	}
+	m.applyTopics(m.image.Load(), topics, func() {})
 	m.retrySoon()
 }
 

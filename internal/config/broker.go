@@ -17,6 +17,9 @@ type Broker struct {
 	// listener that is advertised under its own address keeps it in both lists.
 	Listeners, Advertised []Listener
 	InterBroker           string // listener name
+	// Controllers are the listeners for other nodes of the metadata quorum; Voters is controller.quorum.voters.
+	Controllers []Listener
+	Voters      []Voter
 	// Unused are properties that were set, and that Kafka knows, but that change nothing here.
 	Unused []string
 }
@@ -29,7 +32,7 @@ func Load(s Sources) (*Broker, error) {
 	}
 	b := &Broker{Layers: Layers{Static: st.values}, ClusterID: s.clusterID()}
 	for _, step := range []func(*static, Sources) error{
-		b.loadIdentity, b.loadDirectories, b.loadListeners, b.checkQuorum, b.checkNumbers,
+		b.loadIdentity, b.loadDirectories, b.loadListeners, b.loadQuorum, b.checkNumbers,
 	} {
 		if err := step(st, s); err != nil {
 			return nil, err
@@ -81,11 +84,17 @@ func (b *Broker) loadListeners(st *static, s Sources) error {
 		return st.refuse("listeners", err.Error())
 	}
 	controllers := b.controllerListeners()
-	b.Listeners = slices.DeleteFunc(all, func(l Listener) bool { return slices.Contains(controllers, l.Name) })
+	for _, l := range all {
+		if slices.Contains(controllers, l.Name) {
+			b.Controllers = append(b.Controllers, l)
+			continue
+		}
+		b.Listeners = append(b.Listeners, l)
+	}
 	if len(b.Listeners) == 0 {
 		return st.refuse("listeners", "there must be a listener that is not among controller.listener.names")
 	}
-	for _, l := range b.Listeners {
+	for _, l := range all {
 		if l.Protocol != Plaintext {
 			return st.refuse("listeners", "listener "+l.Name+" uses "+l.Protocol.String()+"; only PLAINTEXT is supported yet")
 		}
@@ -174,22 +183,6 @@ func (b *Broker) loadInterBroker(st *static) error {
 
 func advertises(all []Listener, name string) bool {
 	return slices.ContainsFunc(all, func(l Listener) bool { return l.Name == name })
-}
-
-// checkQuorum refuses what only a cluster can do, until there are clusters.
-func (b *Broker) checkQuorum(st *static, _ Sources) error {
-	roles := b.List("process.roles")
-	if !slices.Contains(roles, "broker") || !slices.Contains(roles, "controller") {
-		return st.refuse("process.roles", "only a node that is both is supported yet: broker,controller")
-	}
-	voters := b.List("controller.quorum.voters")
-	if len(voters) > 1 {
-		return st.refuse("controller.quorum.voters", "only a quorum of this one node is supported yet")
-	}
-	if len(voters) == 1 && !strings.HasPrefix(voters[0], strconv.Itoa(int(b.NodeID))+"@") {
-		return st.refuse("controller.quorum.voters", "must contain node.id="+strconv.Itoa(int(b.NodeID)))
-	}
-	return nil
 }
 
 // checkNumbers holds relations that Kafka's KafkaConfig holds.

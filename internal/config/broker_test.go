@@ -81,7 +81,7 @@ func TestListeners(t *testing.T) {
 	b, err := Load(Sources{FileName: "f", Hostname: "box", File: []byte(`
 listeners=INTERNAL://:9094,external://0.0.0.0:9095,CONTROLLER://:9093
 advertised.listeners=INTERNAL://:9094,EXTERNAL://broker.example:19095
-listener.security.protocol.map=INTERNAL:PLAINTEXT,EXTERNAL:PLAINTEXT,CONTROLLER:SSL
+listener.security.protocol.map=INTERNAL:PLAINTEXT,EXTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT
 inter.broker.listener.name=internal
 controller.listener.names=CONTROLLER
 controller.quorum.voters=7@localhost:9093
@@ -120,7 +120,9 @@ func TestRefusals(t *testing.T) {
 		{"broker.id=-1", "config: broker.id=-1 (f): a node id is at least 0"},
 		{"node.id=-1", "config: node.id=-1 (f): Value must be at least 0; allowed: int of at least 0"},
 		{"process.roles=broker", "config: process.roles=broker (f): only a node that is both is supported yet: broker,controller"},
-		{"controller.quorum.voters=1@a:9,2@b:9", "config: controller.quorum.voters=1@a:9,2@b:9 (f): only a quorum of this one node is supported yet"},
+		{"controller.quorum.voters=1@a:9,2@b:9", "config: listeners=PLAINTEXT://localhost:9092 (default): must have a listener of " +
+			"controller.listener.names=CONTROLLER, where the other voters reach this one"},
+		{"controller.quorum.voters=1@a:9,1@b:9", "config: controller.quorum.voters=1@a:9,1@b:9 (f): node 1 comes twice"},
 		{"controller.quorum.voters=2@b:9", "config: controller.quorum.voters=2@b:9 (f): must contain node.id=1"},
 		{"log.retention.hours=0", "config: log.retention.hours=0 (f): must be unlimited (-1) or at least 1 ms"},
 		{"log.cleaner.threads=0", "config: log.cleaner.threads=0 (f): must be at least 1; log.cleaner.enable=false turns compaction off"},

@@ -6,23 +6,77 @@ import (
 
 	"grete/cluster/controller"
 	"grete/cluster/metadata"
+	"grete/cluster/raftlog"
+	"grete/internal/uuid"
 )
 
-// startController opens the metadata log and joins its quorum, of which this node is the only voter.
+// startController opens the metadata log and joins its quorum.
 func (n *Node) startController(ctx context.Context) error {
 	cfg := n.o.Config
 	log, err := n.store.Create(controller.LogID, metadata.MetadataTopicID, controller.LogConfig(n.logDefaults))
 	if err != nil {
 		return err
 	}
-	n.controller, err = controller.Start(ctx, controller.Options{
-		NodeID: cfg.NodeID, ClusterID: n.clusterID, Log: log, FS: n.o.FS, Dir: path.Join(log.Dir(), controller.LogID.String()),
+	o := controller.Options{
+		NodeID: cfg.NodeID, ClusterID: n.clusterID, Voters: n.voterIDs(), Log: log, FS: n.o.FS, Dir: path.Join(log.Dir(), controller.LogID.String()),
 		Clock: n.o.Clock, Rand: n.newRand(), Logger: n.o.Log, Config: cfg.Layers,
 		OnImage: n.applyImage, OnFailure: n.fail,
-	})
+	}
+	n.incarnation = uuid.New(n.random)
+	peers := n.connect(&o)
+	n.controller, err = controller.Start(ctx, o)
 	if err != nil {
 		return err
 	}
+	n.quorum.controller.Store(n.controller)
 	n.onStop("controller", n.controller.Stop)
+	if peers != nil {
+		peers.Attach(n.controller.Raft())
+	}
 	return nil
+}
+
+// connect gives a node of a quorum of several its ways to the others; nil when it is alone.
+func (n *Node) connect(o *controller.Options) *raftlog.Peers {
+	if len(o.Voters) == 1 && len(n.o.Config.Controllers) == 0 {
+		return nil
+	}
+	peers := raftlog.NewPeers(raftlog.PeersOptions{
+		NodeID: o.NodeID, ClusterID: n.clusterID, Address: n.controllerAddress, Clock: n.o.Clock, Logger: n.o.Log,
+		Timeout: millis(n.o.Config.Int("controller.quorum.request.timeout.ms")), Client: n.clientOptions(),
+	})
+	links := controller.NewLinks(n.clusterID, n.controllerAddress, n.clientOptions())
+	n.onStop("connections to other nodes", func(context.Context) error { links.Close(); peers.Close(); return nil })
+	o.Transport, o.Forward = peers, links
+	n.quorum.peers.Store(peers)
+	return peers
+}
+
+// handOver has a stop begin with giving away what others can take: partitions to other brokers, the quorum to another voter. A node that is
+// alone has nobody to give to.
+func (n *Node) handOver(context.Context) error {
+	n.onStop("leadership", func(ctx context.Context) error {
+		if n.hasOthers() {
+			ctx, cancel := context.WithTimeout(ctx, handOverTimeout)
+			defer cancel()
+			if err := n.lifecycle.Shutdown(ctx); err != nil {
+				n.o.Log.Warn().Err(err).Msg("stopping without having handed over")
+			}
+		}
+		if err := n.controller.Resign(ctx); err != nil {
+			n.o.Log.Warn().Err(err).Msg("no other voter took over the quorum")
+		}
+		return nil
+	})
+	return nil
+}
+
+// hasOthers says whether another broker is in service.
+func (n *Node) hasOthers() bool {
+	for b := range n.image().Brokers() {
+		if b.ID != n.o.Config.NodeID && b.Active() {
+			return true
+		}
+	}
+	return false
 }

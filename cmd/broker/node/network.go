@@ -15,9 +15,9 @@ import (
 func (n *Node) serve(context.Context) error {
 	n.server = protocol.NewServer(n.newBroker(), n.serverOptions())
 	n.onStop("connections", n.stopServing)
-	for _, name := range n.sockets.names {
-		for _, socket := range n.sockets.byName[name] {
-			n.serving.Go(func() { n.accept(name, socket) })
+	for _, l := range n.o.Config.Listeners {
+		for _, socket := range n.sockets.byName[l.Name] {
+			n.serving.Go(func() { n.accept(n.server, l.Name, socket) })
 		}
 	}
 	n.logListeners()
@@ -30,13 +30,13 @@ func (n *Node) logListeners() {
 	for _, l := range n.advertised() {
 		advertised[l.Name] = l.Address()
 	}
-	for _, name := range n.sockets.names {
-		n.o.Log.Info().Str("listener", name).Str("address", n.Addr(name)).Str("advertised", advertised[name]).Msg("listening")
+	for _, l := range n.o.Config.Listeners {
+		n.o.Log.Info().Str("listener", l.Name).Str("address", n.Addr(l.Name)).Str("advertised", advertised[l.Name]).Msg("listening")
 	}
 }
 
-func (n *Node) accept(name string, socket net.Listener) {
-	if err := n.server.Serve(name, socket); err != nil && !errors.Is(err, protocol.ErrServerClosed) {
+func (n *Node) accept(server *protocol.Server, name string, socket net.Listener) {
+	if err := server.Serve(name, socket); err != nil && !errors.Is(err, protocol.ErrServerClosed) {
 		n.o.Log.Error().Err(err).Str("listener", name).Msg("listener failed")
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"grete/cluster/controller"
+	"grete/cluster/metadata"
 	"grete/cluster/replica"
 	"grete/coordinator/group"
 	"grete/coordinator/txn"
@@ -27,11 +28,14 @@ type Node struct {
 	logDefaults logstore.Config
 
 	sockets       *sockets
+	quorum        *quorum
 	store         *logstore.Store
 	replicas      *replica.Manager
 	groups        *group.Service
 	txns          *txn.Service
 	markers       *handlers.Markers
+	incarnation   metadata.UUID // of this run
+	entered       bool          // the image has this run's registration; the applier's own
 	controller    *controller.Node
 	lifecycle     *controller.Lifecycle
 	topics        *handlers.CoordinatorTopics
@@ -58,7 +62,7 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 	o.fill()
 	n := &Node{o: o, metrics: metrics.New(o.Clock), failed: make(chan error, 1)}
 	for _, step := range []func(context.Context) error{
-		n.openSockets, n.openStore, n.startReplicas, n.startCoordinators, n.startTransactions, n.startController, n.register, n.serve, n.startAdmin,
+		n.openSockets, n.joinCluster, n.openStore, n.startReplicas, n.startCoordinators, n.startTransactions, n.startController, n.register, n.serve, n.handOver, n.startAdmin,
 	} {
 		if err := step(ctx); err != nil {
 			stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)

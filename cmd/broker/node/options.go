@@ -3,6 +3,7 @@
 package node
 
 import (
+	"context"
 	"io"
 	"net"
 	"time"
@@ -25,11 +26,13 @@ type Options struct {
 	Loggers handlers.Loggers
 	// Listen opens a socket; nil means net.Listen.
 	Listen func(network, address string) (net.Listener, error)
+	// Dial connects to other nodes; nil means TCP.
+	Dial func(ctx context.Context, address string) (net.Conn, error)
 }
 
 const (
-	// registerTimeout bounds the time until the controller has let this broker in.
-	registerTimeout = 30 * time.Second
+	// handOverTimeout bounds the controlled shutdown; what still leads then is elected elsewhere when this broker is gone.
+	handOverTimeout = 10 * time.Second
 	// closeTimeout bounds a part's stop when the caller's context does not.
 	closeTimeout = 10 * time.Second
 )

@@ -6,7 +6,6 @@ import (
 
 	"grete/cluster/controller"
 	"grete/cluster/metadata"
-	"grete/internal/uuid"
 	"grete/protocol"
 )
 
@@ -16,11 +15,11 @@ func (n *Node) register(ctx context.Context) error {
 	n.lifecycle = controller.NewLifecycle(controller.LifecycleOptions{
 		Controller: n.controller, Principal: protocol.Principal{Type: "User", Name: "ANONYMOUS"},
 		Clock: n.o.Clock, Logger: n.o.Log, NodeID: cfg.NodeID, ClusterID: n.clusterID,
-		Incarnation: uuid.New(n.random),
+		Incarnation: n.incarnation,
 		Endpoints:   n.endpoints(), Rack: cfg.Text("broker.rack"), LogDirs: n.directoryIDs(),
 		IntervalMs: cfg.Int("broker.heartbeat.interval.ms"),
 	})
-	ctx, cancel := context.WithTimeout(ctx, registerTimeout)
+	ctx, cancel := context.WithTimeout(ctx, millis(cfg.Int("initial.broker.registration.timeout.ms")))
 	defer cancel()
 	if err := n.lifecycle.Start(ctx); err != nil {
 		return fmt.Errorf("the controller does not let this broker in: %w", err)

@@ -47,7 +47,7 @@ func (n *Node) dialBroker(ctx context.Context, id int32) (replica.Peer, error) {
 }
 
 func (n *Node) dial(ctx context.Context, address string) (replica.Peer, error) {
-	c, err := protocol.Dial(ctx, address, protocol.ClientOptions{ClientID: fmt.Sprintf("broker-%d-fetcher", n.o.Config.NodeID)})
+	c, err := protocol.Dial(ctx, address, protocol.ClientOptions{ClientID: fmt.Sprintf("broker-%d-fetcher", n.o.Config.NodeID), Dial: n.o.Dial})
 	if err != nil {
 		return nil, err // not a Peer that holds nil
 	}

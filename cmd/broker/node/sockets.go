@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 
 	"grete/internal/config"
@@ -13,13 +14,12 @@ import (
 // sockets are the bound listeners: before anything is written, so that a port in use costs nothing.
 type sockets struct {
 	byName map[string][]net.Listener
-	names  []string
 }
 
 func (n *Node) openSockets(context.Context) error {
 	n.sockets = &sockets{byName: map[string][]net.Listener{}}
 	n.onStop("listeners", func(context.Context) error { return n.sockets.close() })
-	for _, l := range n.o.Config.Listeners {
+	for _, l := range slices.Concat(n.o.Config.Listeners, n.o.Config.Controllers) {
 		if err := n.sockets.open(n.o.Listen, l); err != nil {
 			return err
 		}
@@ -29,7 +29,6 @@ func (n *Node) openSockets(context.Context) error {
 
 // open binds a listener. localhost is both loopback addresses where there are both.
 func (s *sockets) open(listen func(network, address string) (net.Listener, error), l config.Listener) error {
-	s.names = append(s.names, l.Name)
 	if l.Host != "localhost" {
 		return s.bind(listen, l)
 	}

@@ -12,11 +12,12 @@ import (
 // openStore settles whose the log directories are, and opens the logs in them.
 func (n *Node) openStore(ctx context.Context) error {
 	cfg := n.o.Config
-	clusterID, err := logstore.PrepareDirs(n.o.FS, cfg.LogDirs, logstore.MetaProperties{ClusterID: cfg.ClusterID, NodeID: cfg.NodeID}, n.random)
+	clusterID, err := logstore.PrepareDirs(n.o.FS, cfg.LogDirs, logstore.MetaProperties{ClusterID: n.clusterID, NodeID: cfg.NodeID}, n.random)
 	if err != nil {
 		return err
 	}
 	n.clusterID = clusterID
+	n.quorum.Set(clusterID)
 	n.logDefaults = replica.NewTopicConfig(cfg.Topic(nil), cfg.Int("producer.id.expiration.ms")).Log
 	n.store, err = logstore.Open(ctx, logstore.Options{
 		FS: n.o.FS, Clock: n.o.Clock, Log: n.o.Log, Dirs: cfg.LogDirs, Defaults: n.logDefaults,

@@ -15,7 +15,7 @@ const transactionsTopic = "__transaction_state"
 // startTransactions makes the transaction coordinator. Its producer ids, like the metadata that says where markers go,
 // are there before it leads a partition.
 func (n *Node) startTransactions(context.Context) error {
-	n.markers = &handlers.Markers{Image: n.image, Replicas: n.replicas, Groups: n.groups}
+	n.markers = &handlers.Markers{Image: n.replicas.Image, Replicas: n.replicas, Groups: n.groups}
 	n.txns = txn.NewService(txn.Options{
 		Config: txnConfig(n.o.Config.Layers), Clock: n.o.Clock, Log: n.o.Log, Markers: n.markers,
 		Partitions:         func() int32 { return n.partitionsOf(transactionsTopic, "transaction.state.log.num.partitions") },

@@ -1,0 +1,149 @@
+package raftlog
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
+	"go.etcd.io/raft/v3/tracker"
+
+	"grete/internal/clock"
+)
+
+// report is what the transport has seen of a node.
+type report struct {
+	id                  int32
+	snapshot, delivered bool
+}
+
+// Report tells that a node could not be reached, or what became of a snapshot sent to it: until it is told, Raft sends the
+// node nothing else.
+func (n *Node) Report(id int32, snapshot, delivered bool) {
+	select {
+	case n.reports <- report{id, snapshot, delivered}:
+	case <-n.done:
+	}
+}
+
+func (n *Node) take(r report) {
+	switch {
+	case !r.snapshot:
+		n.raw.ReportUnreachable(raftID(r.id))
+	case r.delivered:
+		n.raw.ReportSnapshot(raftID(r.id), raft.SnapshotFinish)
+	default:
+		n.raw.ReportSnapshot(raftID(r.id), raft.SnapshotFailure)
+	}
+}
+
+// plausible refuses a message that speaks of a log that this node does not have: Raft panics on it, since only a faulty
+// node sends it.
+func (n *Node) plausible(m *raftpb.Message) bool {
+	end := uint64(n.o.Log.EndOffset())
+	switch m.GetType() {
+	case raftpb.MsgHeartbeat:
+		return m.GetCommit() <= end
+	case raftpb.MsgAppResp:
+		return m.GetIndex() <= end
+	}
+	return true
+}
+
+// Member is a node of the quorum as its leader sees it.
+type Member struct {
+	NodeID int32
+	Voter  bool
+	End    int64 // of its log; -1: unknown, as to every node but the leader
+	Active bool  // takes entries as they come
+}
+
+// Quorum describes the quorum: members by id, voters and learners.
+type Quorum struct {
+	Leader  Leader
+	Commit  int64
+	Members []Member
+}
+
+// Quorum answers ErrStopped once the node has stopped.
+func (n *Node) Quorum() (Quorum, error) {
+	var q Quorum
+	err := n.call(func() { q = n.quorum() })
+	return q, err
+}
+
+func (n *Node) quorum() Quorum {
+	q := Quorum{Leader: n.lead, Commit: n.CommittedEnd()}
+	conf := n.confs.latest()
+	for _, id := range conf.Voters {
+		q.Members = append(q.Members, Member{NodeID: nodeID(id), Voter: true, End: -1})
+	}
+	for _, id := range conf.Learners {
+		q.Members = append(q.Members, Member{NodeID: nodeID(id), End: -1})
+	}
+	slices.SortFunc(q.Members, func(a, b Member) int { return int(a.NodeID) - int(b.NodeID) })
+	n.raw.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
+		for i := range q.Members {
+			if m := &q.Members[i]; n.leads() && m.NodeID == nodeID(id) {
+				m.End, m.Active = int64(pr.Match), pr.State == tracker.StateReplicate || m.NodeID == n.o.NodeID
+			}
+		}
+	})
+	return q
+}
+
+func (n *Node) leads() bool { return n.lead.NodeID == n.o.NodeID }
+
+// ErrChanging: another change of the members is not committed yet.
+var ErrChanging = errors.New("the members of the quorum are being changed")
+
+// ChangeMember proposes, as leader, one change; Quorum shows it once it is committed.
+func (n *Node) ChangeMember(kind raftpb.ConfChangeType, id int32) error {
+	var err error
+	stopped := n.call(func() {
+		if !n.leads() {
+			err = ErrNotLeader
+			return
+		}
+		node := raftID(id)
+		err = n.raw.ProposeConfChange(&raftpb.ConfChangeV2{
+			Changes: []*raftpb.ConfChangeSingle{{Type: kind.Enum(), NodeId: &node}},
+		})
+	})
+	return errors.Join(stopped, err)
+}
+
+// Resign, called by a leader that is about to stop, has the voter lead that has most of the log, and returns when another leads
+// or ctx ends. Followers and lone voters resign at once.
+func (n *Node) Resign(ctx context.Context) error {
+	const every = 5 * time.Millisecond
+	asked := int32(-1)
+	for ctx.Err() == nil {
+		over := false
+		err := n.call(func() {
+			next, ok := n.successor()
+			if over = !n.leads() || !ok; !over && asked != next {
+				n.raw.TransferLeader(raftID(next))
+				asked = next
+			}
+		})
+		if err != nil || over {
+			return err
+		}
+		_ = clock.Pause(ctx, n.o.Clock, every)
+	}
+	return ctx.Err()
+}
+
+// successor is the voter that has most of the log, of those that take entries as they come.
+func (n *Node) successor() (id int32, ok bool) {
+	best := int64(-1)
+	for _, m := range n.quorum().Members {
+		if m.Voter && m.Active && m.NodeID != n.o.NodeID && m.End > best {
+			id, ok, best = m.NodeID, true, m.End
+		}
+	}
+	return id, ok
+}

@@ -1,0 +1,264 @@
+package raftlog
+
+import (
+	"context"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+
+	"grete/internal/clock"
+	"grete/protocol"
+)
+
+// PeersOptions describe the network of a node.
+type PeersOptions struct {
+	NodeID    int32
+	ClusterID string
+	// Address is where a node's controller listener is; false: it has none, and fetches its messages itself.
+	Address func(id int32) (string, bool)
+	Clock   clock.Clock
+	Logger  zerolog.Logger
+	Timeout time.Duration // controller.quorum.request.timeout.ms: for one request
+	Client  protocol.ClientOptions
+}
+
+const (
+	queuedMessages   = 1024     // to one node; more are dropped, as a network may
+	queuedBytes      = 64 << 20 // likewise
+	frameBytes       = 4 << 20  // a frame takes no further message beyond it
+	minRedial        = 20 * time.Millisecond
+	maxRedial        = 500 * time.Millisecond
+	maxPollWait      = 5 * time.Second
+	maxKnownPeers    = 1000 // nodes that messages are kept for; etcd's Raft is made for far fewer
+	pollRetriesAfter = 200 * time.Millisecond
+)
+
+// receiver is the node that Peers work for.
+type receiver interface {
+	Step(m *raftpb.Message)
+	Report(id int32, snapshot, delivered bool)
+}
+
+// Peers is Transport over Kafka frames: a connection to each node, which carries what is queued as one request after the
+// other, and one goroutine for each. A node without address, a broker without a controller listener, polls each voter.
+type Peers struct {
+	o    PeersOptions
+	node atomic.Pointer[receiver]
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+
+	mu     sync.Mutex
+	peers  map[int32]*peer
+	closed bool
+}
+
+// NewPeers makes the network of a node; messages wait until Attach.
+func NewPeers(o PeersOptions) *Peers {
+	p := &Peers{o: o, peers: map[int32]*peer{}}
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	return p
+}
+
+// Attach names who gets the messages.
+func (p *Peers) Attach(n *Node) {
+	var r receiver = n
+	p.node.Store(&r)
+}
+
+// Close ends all connections and waits for their goroutines.
+func (p *Peers) Close() {
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	p.cancel()
+	p.wg.Wait()
+}
+
+// Send is Transport's: it queues m, and drops it when too much is queued.
+func (p *Peers) Send(m *raftpb.Message) {
+	raw, err := proto.Marshal(m)
+	if err != nil {
+		p.o.Logger.Error().Err(err).Msg("a message of the quorum cannot be encoded")
+		return
+	}
+	if to := p.peer(nodeID(m.GetTo())); to != nil {
+		to.push(outgoing{raw, m.GetType() == raftpb.MsgSnap})
+	}
+}
+
+// peer finds or makes a peer; a new one that can be dialled gets its goroutine. nil when there are too many.
+func (p *Peers) peer(id int32) *peer {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	to := p.peers[id]
+	if to == nil {
+		if len(p.peers) == maxKnownPeers || p.closed {
+			return nil
+		}
+		to = &peer{id: id, some: make(chan struct{}, 1)}
+		p.peers[id] = to
+	}
+	if _, dialled := p.o.Address(id); dialled && !to.dialled && !p.closed {
+		to.dialled = true
+		p.wg.Go(func() { p.deliver(to) })
+	}
+	return to
+}
+
+// deliver is a peer's goroutine.
+func (p *Peers) deliver(to *peer) {
+	link := p.link(to.id)
+	defer link.Close()
+	redial := backoff{clock: p.o.Clock}
+	for p.awaitMessages(to) {
+		messages := to.take()
+		err := p.exchange(link, &protocol.RaftRequest{To: to.id, Messages: rawOf(messages)}, p.o.Timeout)
+		p.report(to, messages, err)
+		if err == nil {
+			redial.reset()
+			continue
+		}
+		to.lost.note(p.o, to.id, err)
+		redial.wait(p.ctx)
+	}
+}
+
+func (p *Peers) link(id int32) *protocol.Link {
+	return protocol.NewLink(func() (string, bool) { return p.o.Address(id) }, p.o.Client)
+}
+
+func (p *Peers) awaitMessages(to *peer) bool {
+	select {
+	case <-to.some:
+		return true
+	case <-p.ctx.Done():
+		return false
+	}
+}
+
+// exchange sends one request and hands over what comes back.
+func (p *Peers) exchange(link *protocol.Link, req *protocol.RaftRequest, timeout time.Duration) error {
+	req.ClusterID, req.From = p.o.ClusterID, p.o.NodeID
+	ctx, cancel := clock.WithTimeout(p.ctx, p.o.Clock, timeout)
+	defer cancel()
+	resp, err := link.Call(ctx, req)
+	if err != nil {
+		return err
+	}
+	answer := resp.(*protocol.RaftResponse)
+	if answer.ErrorCode != 0 {
+		return kerr.ErrorForCode(answer.ErrorCode)
+	}
+	if code := p.accept(req.To, answer.Messages); code != 0 {
+		return kerr.ErrorForCode(code)
+	}
+	return nil
+}
+
+// report tells Raft what it cannot see: that a node does not hear it, and what became of a snapshot.
+func (p *Peers) report(to *peer, messages []outgoing, err error) {
+	node := p.node.Load()
+	if node == nil {
+		return
+	}
+	if err != nil {
+		(*node).Report(to.id, false, false)
+	} else {
+		to.lost.over(p.o, to.id)
+	}
+	for _, m := range messages {
+		if m.snapshot {
+			(*node).Report(to.id, true, err == nil)
+		}
+	}
+}
+
+// Receive takes a request of another node. respond is called once, now or when messages for the sender have come.
+func (p *Peers) Receive(req *protocol.RaftRequest, respond func(*protocol.RaftResponse)) {
+	if code := p.check(req); code != 0 {
+		respond(&protocol.RaftResponse{ErrorCode: code})
+		return
+	}
+	if code := p.accept(req.From, req.Messages); code != 0 || req.MaxWaitMs <= 0 {
+		respond(&protocol.RaftResponse{ErrorCode: code})
+		return
+	}
+	to := p.peer(req.From)
+	if to == nil {
+		respond(&protocol.RaftResponse{ErrorCode: kerr.ThrottlingQuotaExceeded.Code})
+		return
+	}
+	to.park(p.o.Clock, min(time.Duration(req.MaxWaitMs)*time.Millisecond, maxPollWait), respond)
+}
+
+// check refuses nodes of other clusters, and what was meant for another node.
+func (p *Peers) check(req *protocol.RaftRequest) int16 {
+	switch {
+	case req.ClusterID != p.o.ClusterID:
+		return kerr.InconsistentClusterID.Code
+	case req.To != p.o.NodeID || req.From == p.o.NodeID || req.From < 0:
+		return kerr.InvalidRequest.Code
+	}
+	return 0
+}
+
+// accept gives messages of a node to Raft; none when one is not as Raft makes them.
+func (p *Peers) accept(from int32, raw [][]byte) (code int16) {
+	messages := make([]*raftpb.Message, len(raw))
+	for i := range raw {
+		m := &raftpb.Message{}
+		if proto.Unmarshal(raw[i], m) != nil || checkMessage(m, from, p.o.NodeID) != nil {
+			return kerr.InvalidRequest.Code
+		}
+		messages[i] = m
+	}
+	node := p.node.Load()
+	if node == nil {
+		return kerr.CoordinatorNotAvailable.Code
+	}
+	for _, m := range messages {
+		(*node).Step(m)
+	}
+	return 0
+}
+
+// Poll begins to fetch this node's messages from a voter, whose connections do not reach this node.
+func (p *Peers) Poll(voter int32) {
+	p.wg.Go(func() {
+		link := p.link(voter)
+		defer link.Close()
+		for p.ctx.Err() == nil {
+			req := &protocol.RaftRequest{To: voter, MaxWaitMs: int32(maxPollWait / time.Millisecond)}
+			if err := p.exchange(link, req, maxPollWait+p.o.Timeout); err != nil {
+				_ = clock.Pause(p.ctx, p.o.Clock, pollRetriesAfter)
+			}
+		}
+	})
+}
+
+// backoff doubles its pause until it is reset.
+type backoff struct {
+	clock clock.Clock
+	next  time.Duration
+}
+
+func (b *backoff) reset() { b.next = 0 }
+
+func (b *backoff) wait(ctx context.Context) {
+	b.next = min(max(2*b.next, minRedial), maxRedial)
+	_ = clock.Pause(ctx, b.clock, b.next)
+}
+
+// maxTerm and maxIndex are what a log in Kafka's format can hold.
+const (
+	maxTerm  = math.MaxInt32
+	maxIndex = math.MaxInt64
+)
