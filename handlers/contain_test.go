@@ -34,7 +34,7 @@ func (l *lockedBuffer) String() string {
 // A handler that fails costs its connection, not the broker.
 func TestFailedHandlerClosesItsConnection(t *testing.T) {
 	const listGroups = 16
-	was := rows[listGroups]
+	was := clientAPIs.rows[listGroups]
 	failing := *was
 	failing.Handle = func(*Broker, context.Context, *protocol.Request) {
 		var missing *kmsg.MetadataResponse
@@ -42,8 +42,8 @@ func TestFailedHandlerClosesItsConnection(t *testing.T) {
 	}
 	var log lockedBuffer
 	r := newRig(t, withBroker(func(b *Broker) { b.Log = zerolog.New(&log) }))
-	rows[listGroups] = &failing
-	defer func() { rows[listGroups] = was }()
+	clientAPIs.rows[listGroups] = &failing
+	defer func() { clientAPIs.rows[listGroups] = was }()
 	other := r.dial()
 	w := r.dial()
 	w.send(kmsg.NewPtrListGroupsRequest())

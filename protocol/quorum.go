@@ -5,7 +5,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Requests of our own, which nodes send each other on the CONTROLLER listener and nobody else serves (docs/adr/0004). Their
+// Requests of our own, which nodes send each other on the CONTROLLER listener and nobody else serves (docs/adr/0005). Their
 // keys are far above Kafka's. All have version 0, which is not flexible.
 const (
 	RaftKey    = int16(1000)
