@@ -44,10 +44,10 @@ func serve(ctx context.Context, p process, f serveFlags) (err error) {
 	log := newLogger(p.stderr, loggers)
 	warnUnused(log, cfg)
 	tuneMemory(p.env)
-	n, err := node.Start(ctx, node.Options{
+	n, err := start(ctx, p, node.Options{
 		Config: cfg, FS: fs, Clock: clock.System, Entropy: rand.Reader, Log: log, Loggers: loggers,
 	})
-	if err != nil {
+	if n == nil {
 		return err
 	}
 	log.Info().Str("version", version).Str("cluster", n.ClusterID()).Int32("node", cfg.NodeID).Strs("dirs", cfg.LogDirs).Msg("started")
@@ -58,6 +58,33 @@ func warnUnused(log zerolog.Logger, cfg *config.Broker) {
 	if len(cfg.Unused) > 0 {
 		log.Warn().Str("properties", strings.Join(cfg.Unused, ",")).Msg("Kafka's properties that change nothing here yet")
 	}
+}
+
+// start starts the broker. A signal meanwhile, when it waits for other nodes say, ends the attempt: nil and no error.
+func start(ctx context.Context, p process, o node.Options) (n *node.Node, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	started := make(chan error, 1)
+	go func() { // ends with the process when it is forced
+		n, err = node.Start(ctx, o)
+		started <- err
+	}()
+	select {
+	case err := <-started:
+		return n, err
+	case s := <-p.signals:
+		o.Log.Info().Stringer("signal", s).Msg("stopping before all is started")
+	}
+	cancel()
+	switch err := awaitStop(started, p.signals, clock.System); {
+	case errors.Is(err, errForced):
+		return nil, err
+	case err != nil:
+		return nil, nil // because of the cancel, or of what does not matter any more
+	}
+	stopCtx, done := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	defer done()
+	return nil, n.Stop(stopCtx)
 }
 
 // wait returns once the broker has stopped.
