@@ -11,7 +11,8 @@ import (
 	"grete/compat-tests/kafka"
 )
 
-// stock lists the clients; what a client's own library lacks is named in its can.
+// stock lists the clients; what a client's own library lacks is named in its can. Those named -848 use
+// group.protocol=consumer.
 var stock = []struct {
 	name  string
 	can   can
@@ -22,8 +23,12 @@ var stock = []struct {
 	{"kafka-go", without(everything, func(c *can) { c.idempotent, c.nulls, c.txns = false, false, false }),
 		func(_ *os.File, addr string) (Client, error) { return NewKafkaGo(addr), nil }},
 	{"java", everything, func(log *os.File, addr string) (Client, error) { return java(log, addr, "classic") }},
+	{"java-848", everything, func(log *os.File, addr string) (Client, error) { return java(log, addr, "consumer") }},
 	{"confluent-kafka-python", everything, func(log *os.File, addr string) (Client, error) {
 		return python(log, addr, "confluent", "confluent", "confluent-kafka")
+	}},
+	{"confluent-kafka-python-848", everything, func(log *os.File, addr string) (Client, error) {
+		return python(log, addr, "confluent-consumer", "confluent", "confluent-kafka")
 	}},
 	{"kafka-python", without(everything, func(c *can) { c.txns = false }), func(log *os.File, addr string) (Client, error) {
 		return python(log, addr, "kafka-python", "kafka-python", "kafka-python", "python-snappy", "lz4", "zstandard")

@@ -24,6 +24,7 @@ func (s *shard) consumerLeave(tx *coordinator.Tx, req *kmsg.ConsumerGroupHeartbe
 	var c changes
 	if req.MemberEpoch == staticLeaveEpoch && req.InstanceID != nil {
 		c.current(g.id, m.away())
+		c.whenApplied(func(tx *coordinator.Tx) { tx.Cancel(&s.timersOf(g, m).rebalance) })
 	} else {
 		s.removeMembers(tx, &c, g, map[string]bool{m.id: true})
 	}

@@ -19,8 +19,9 @@ func (s *shard) timersOf(g *consumerGroup, m *consumerMember) *memberTimers {
 	t := g.timers[m.id]
 	if t == nil {
 		t = &memberTimers{}
-		remove := func(tx *coordinator.Tx) { s.expireMember(tx, g.id, m.id) }
-		t.session.Fire, t.join.Fire, t.sync.Fire = remove, remove, remove
+		for _, timer := range []*coordinator.Timer{&t.session, &t.join, &t.sync} {
+			timer.Fire = func(tx *coordinator.Tx) { s.expireMember(tx, g.id, m.id, timer) }
+		}
 		g.timers[m.id] = t
 	}
 	return t
@@ -45,7 +46,7 @@ func (s *shard) watchRevocation(tx *coordinator.Tx, g *consumerGroup, m *consume
 	}
 	t.rebalance.Fire = func(tx *coordinator.Tx) {
 		if _, now := s.consumerMember(g.id, m.id); now != nil && now.epoch == m.epoch {
-			s.expireMember(tx, g.id, m.id)
+			s.expireMember(tx, g.id, m.id, &t.rebalance)
 		}
 	}
 	tx.Schedule(&t.rebalance, int64(m.rebalanceTimeoutMs))
@@ -67,15 +68,16 @@ func (s *shard) consumerMember(groupID, memberID string) (*consumerGroup, *consu
 	return g, g.members[memberID]
 }
 
-// expireMember removes a member that did not do something in time.
-func (s *shard) expireMember(tx *coordinator.Tx, groupID, memberID string) {
+// expireMember removes a member that did not do something in time; fired is the timer that says so, and says so again if
+// that could not be written.
+func (s *shard) expireMember(tx *coordinator.Tx, groupID, memberID string, fired *coordinator.Timer) {
 	g, m := s.consumerMember(groupID, memberID)
 	if m == nil {
 		return
 	}
 	var c changes
 	s.removeMembers(tx, &c, g, map[string]bool{memberID: true})
-	c.whenFailed(func(tx *coordinator.Tx, _ error) { tx.Schedule(&s.timersOf(g, m).session, fenceRetryMs) })
+	c.whenFailed(func(tx *coordinator.Tx, _ error) { tx.Schedule(fired, fenceRetryMs) })
 	c.commit(tx)
 }
 

@@ -148,3 +148,39 @@ func BenchmarkCommit(b *testing.B) {
 		r.s.CommitOffsets(req, func([]kmsg.OffsetCommitResponseTopic) {})
 	}
 }
+
+// TestManyConsumers joins 500 members of a consumer group on 1000 partitions and lets them settle; the time is the
+// coordinator's own, for the clock is the test's.
+func TestManyConsumers(t *testing.T) {
+	const members, partitionCount = 500, 1000
+	cfg := DefaultConfig()
+	r := newRig(t, cfg)
+	playTopic(r, command{label: "t", args: map[string]string{"partitions": fmt.Sprint(partitionCount)}})
+	w := &consumerWorld{rig: r}
+	for i := range members {
+		w.members = append(w.members, &modelConsumer{name: fmt.Sprint("c", i), topics: "t"})
+	}
+	started := time.Now()
+	rounds := 0
+	for settled := false; !settled; rounds++ {
+		settled = rounds > 1
+		for _, c := range w.members {
+			before := c.epoch
+			w.beat(c, false)
+			n := 0
+			for _, ps := range c.owned {
+				n += len(ps)
+			}
+			settled = settled && c.epoch == before && n == partitionCount/members
+		}
+		r.clock.Advance(5 * time.Second)
+		if rounds > 20 {
+			t.Fatalf("does not settle: %v", w.texts(consumerText))
+		}
+	}
+	w.check()
+	t.Logf("%d members of %d partitions settle in %d rounds of heartbeats; the coordinator works for %v", members, partitionCount, rounds, time.Since(started).Round(time.Millisecond))
+	if d := time.Since(started); d > 20*time.Second {
+		t.Errorf("took %v", d)
+	}
+}

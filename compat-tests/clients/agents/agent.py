@@ -1,4 +1,4 @@
-"""Drives a Python Kafka client with operations as JSON lines: agent.py confluent|kafka-python|aiokafka ADDR."""
+"""Drives a Python Kafka client with operations as JSON lines: agent.py confluent|confluent-consumer|kafka-python|aiokafka ADDR."""
 
 import base64
 import json
@@ -33,6 +33,8 @@ def headers_of(r):
 
 class Confluent:
     """confluent-kafka: librdkafka."""
+
+    membership = {"session.timeout.ms": 10000}
 
     def __init__(self, addr):
         import confluent_kafka
@@ -88,7 +90,7 @@ class Confluent:
     def consumer(self, group, committed=False):
         return self.ck.Consumer({
             "bootstrap.servers": self.addr, "group.id": group, "enable.auto.commit": False, "auto.offset.reset": "earliest",
-            "session.timeout.ms": 10000, "isolation.level": "read_committed" if committed else "read_uncommitted",
+            "isolation.level": "read_committed" if committed else "read_uncommitted", **self.membership,
         })
 
     def convert(self, m):
@@ -134,6 +136,12 @@ class Confluent:
         found = consumer.offsets_for_times([self.ck.TopicPartition(op["topic"], op["partition"], op["timeMs"])], timeout=30)
         consumer.close()
         return {"offset": found[0].offset}
+
+
+class ConfluentConsumer(Confluent):
+    """confluent-kafka in groups of KIP-848, whose session timeout is the broker's."""
+
+    membership = {"group.protocol": "consumer"}
 
 
 class KafkaPython:
@@ -379,7 +387,7 @@ class AIOKafka:
 
 
 def main():
-    client = {"confluent": Confluent, "kafka-python": KafkaPython, "aiokafka": AIOKafka}[sys.argv[1]](sys.argv[2])
+    client = {"confluent": Confluent, "confluent-consumer": ConfluentConsumer, "kafka-python": KafkaPython, "aiokafka": AIOKafka}[sys.argv[1]](sys.argv[2])
     out, sys.stdout = sys.stdout, sys.stderr  # a library that prints must not disturb the protocol
     for line in sys.stdin:
         op = json.loads(line)
