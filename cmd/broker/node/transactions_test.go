@@ -71,12 +71,26 @@ func (w *txnWriter) acknowledged() map[string]string {
 	return maps.Clone(w.outcomes)
 }
 
-// stableRecords reads all that is committed: records by transaction. Nothing may be open any more.
+// stableRecords reads all that is committed: records by transaction. It first waits until nothing is open any more.
 func stableRecords(t testing.TB, n *Node) map[string]int {
+	t.Helper()
+	cl := client(t, n)
+	for range 500 {
+		if _, open := stableEnds(t, cl); !open {
+			return committedRecords(t, n)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatal("a transaction stays open")
+	return nil
+}
+
+// committedRecords reads what is committed now.
+func committedRecords(t testing.TB, n *Node) map[string]int {
 	t.Helper()
 	cl := client(t, n, kgo.ConsumeTopics("t"), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
-	ends := stableEnds(t, cl)
+	ends, _ := stableEnds(t, cl)
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	got := map[string]int{}
@@ -102,39 +116,31 @@ func stableRecords(t testing.TB, n *Node) map[string]int {
 	}
 }
 
-// stableEnds waits until no transaction is open on any partition, and returns the ends.
-func stableEnds(t testing.TB, cl *kgo.Client) map[int32]int64 {
+// stableEnds are the partitions' last stable offsets, and whether a transaction is open on one.
+func stableEnds(t testing.TB, cl *kgo.Client) (ends map[int32]int64, open bool) {
 	t.Helper()
-	for range 500 {
-		ends := map[int32]int64{}
-		open := false
-		for p := range int32(3) {
-			var of [2]int64
-			for isolation := range int8(2) {
-				req := kmsg.NewPtrListOffsetsRequest()
-				req.IsolationLevel = isolation
-				rt := kmsg.NewListOffsetsRequestTopic()
-				rt.Topic = "t"
-				rp := kmsg.NewListOffsetsRequestTopicPartition()
-				rp.Partition, rp.Timestamp = p, -1
-				rt.Partitions = append(rt.Partitions, rp)
-				req.Topics = append(req.Topics, rt)
-				resp, err := req.RequestWith(context.Background(), cl)
-				if err != nil {
-					t.Fatal(err)
-				}
-				of[isolation] = resp.Topics[0].Partitions[0].Offset
+	ends = map[int32]int64{}
+	for p := range int32(3) {
+		var of [2]int64
+		for isolation := range int8(2) {
+			req := kmsg.NewPtrListOffsetsRequest()
+			req.IsolationLevel = isolation
+			rt := kmsg.NewListOffsetsRequestTopic()
+			rt.Topic = "t"
+			rp := kmsg.NewListOffsetsRequestTopicPartition()
+			rp.Partition, rp.Timestamp = p, -1
+			rt.Partitions = append(rt.Partitions, rp)
+			req.Topics = append(req.Topics, rt)
+			resp, err := req.RequestWith(context.Background(), cl)
+			if err != nil {
+				t.Fatal(err)
 			}
-			ends[p] = of[1]
-			open = open || of[0] != of[1]
+			of[isolation] = resp.Topics[0].Partitions[0].Offset
 		}
-		if !open {
-			return ends
-		}
-		time.Sleep(10 * time.Millisecond)
+		ends[p] = of[1]
+		open = open || of[0] != of[1]
 	}
-	t.Fatal("a transaction stays open")
-	return nil
+	return ends, open
 }
 
 // A broker is killed while stock producers commit and abort, at moments of its own choice. What was acknowledged before is
