@@ -2,7 +2,6 @@ package clients
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -53,17 +52,8 @@ func without(c can, change func(*can)) can {
 // startBroker starts our binary, or a real Kafka with COMPAT_TARGET=kafka: the scenario must pass there too.
 func startBroker(t *testing.T, dir string) *kafka.Broker {
 	t.Helper()
-	start := kafka.StartGrete
-	if os.Getenv("COMPAT_TARGET") == "kafka" {
-		start = kafka.StartApache
-	}
-	b, err := start(context.Background(), kafka.Options{Dir: dir, Properties: map[string]string{"group.initial.rebalance.delay.ms": "200"}})
-	if errors.Is(err, kafka.ErrMissing) {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	b, err := kafka.StartTarget(context.Background(), kafka.Options{Dir: dir, Properties: map[string]string{"group.initial.rebalance.delay.ms": "200"}})
+	kafka.SkipOrFail(t, err)
 	return b
 }
 
@@ -115,12 +105,7 @@ func runPhase(t *testing.T, sc *scenario, start func(*os.File, string) (Client, 
 	}
 	defer log.Close()
 	c, err := start(log, addr)
-	if errors.Is(err, kafka.ErrMissing) {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	kafka.SkipOrFail(t, err)
 	t.Cleanup(func() {
 		_ = c.Close()
 		if t.Failed() {

@@ -16,7 +16,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 //go:embed pom.xml
@@ -41,15 +40,11 @@ type bench struct {
 func newBench(t *testing.T, properties map[string]string) *bench {
 	t.Helper()
 	libs, err := kafka.Jars(t.Context(), "connect", pom)
-	skipOrFail(t, err)
-	start := kafka.StartGrete
-	if os.Getenv("COMPAT_TARGET") == "kafka" {
-		start = kafka.StartApache
-	}
+	kafka.SkipOrFail(t, err)
 	b := &bench{t: t, libs: libs, dir: t.TempDir(), properties: properties}
-	b.broker, err = start(context.Background(), kafka.Options{Dir: b.dir,
+	b.broker, err = kafka.StartTarget(context.Background(), kafka.Options{Dir: b.dir,
 		Properties: map[string]string{"group.initial.rebalance.delay.ms": "100", "group.min.session.timeout.ms": "1000"}})
-	skipOrFail(t, err)
+	kafka.SkipOrFail(t, err)
 	t.Cleanup(func() {
 		if b.worker != nil {
 			b.worker.Kill()
@@ -62,16 +57,6 @@ func newBench(t *testing.T, properties map[string]string) *bench {
 	return b
 }
 
-func skipOrFail(t *testing.T, err error) {
-	t.Helper()
-	if errors.Is(err, kafka.ErrMissing) {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func (b *bench) must(err error) {
 	b.t.Helper()
 	if err != nil {
@@ -82,7 +67,7 @@ func (b *bench) must(err error) {
 func (b *bench) startWorker() {
 	b.t.Helper()
 	w, err := startWorker(b.libs, b.dir, b.broker.Addr, b.properties)
-	skipOrFail(b.t, err)
+	kafka.SkipOrFail(b.t, err)
 	b.worker = w
 }
 
@@ -174,7 +159,6 @@ func TestWorkerRestart(t *testing.T) {
 // sink, which is at-least-once, has every line.
 func TestWorkerKilled(t *testing.T) {
 	b := newBench(t, map[string]string{"exactly.once.source.support": "enabled"})
-	b.transactionsOrSkip()
 	b.write()
 	b.startWorker()
 	b.configure()
@@ -219,17 +203,6 @@ func (b *bench) topic() []string {
 		}
 	}
 	return got
-}
-
-func (b *bench) transactionsOrSkip() {
-	b.t.Helper()
-	versions, err := kadm.NewClient(b.client()).ApiVersions(b.t.Context())
-	b.must(err)
-	for _, v := range versions {
-		if _, known := v.KeyMaxVersion(kmsg.NewPtrEndTxnRequest().Key()); !known {
-			b.t.Skip("the broker does not advertise transactions")
-		}
-	}
 }
 
 // compacted: a worker refuses to work with internal topics that are not.

@@ -26,17 +26,8 @@ func live(t *testing.T) (load.Config, load.Node) {
 	if s := os.Getenv("HISTORY_SECONDS"); s != "" {
 		cfg.Duration = time.Duration(number(t, s)) * time.Second
 	}
-	start := kafka.StartGrete
-	if os.Getenv("COMPAT_TARGET") == "kafka" {
-		start = kafka.StartApache
-	}
-	node, err := load.StartNode(context.Background(), start, t.TempDir())
-	if errors.Is(err, kafka.ErrMissing) {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	node, err := load.StartNode(context.Background(), kafka.StartTarget, t.TempDir())
+	kafka.SkipOrFail(t, err)
 	t.Cleanup(func() { _ = node.Kill() })
 	return cfg, node
 }
@@ -83,7 +74,7 @@ func runAndCheck(t *testing.T, cfg load.Config, node load.Node) *history.Report 
 // TestLive: kill -9, SIGSTOP and damaged indexes under every kind of client; nothing that was promised is broken.
 func TestLive(t *testing.T) {
 	cfg, node := live(t)
-	if os.Getenv("COMPAT_TARGET") != "kafka" {
+	if !kafka.Apache() {
 		cfg.Faults = load.Kinds // Kafka does not promise to start on garbled checkpoints
 	}
 	r := runAndCheck(t, cfg, node)

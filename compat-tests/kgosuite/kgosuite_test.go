@@ -4,7 +4,6 @@ package kgosuite
 import (
 	"bytes"
 	"context"
-	"errors"
 	"os"
 	"os/exec"
 	"regexp"
@@ -26,17 +25,8 @@ var notYet = map[string]string{
 const records = "20000"
 
 func TestKgoSuite(t *testing.T) {
-	start := kafka.StartGrete
-	if os.Getenv("COMPAT_TARGET") == "kafka" {
-		start = kafka.StartApache
-	}
-	b, err := start(context.Background(), kafka.Options{Dir: t.TempDir(), Properties: map[string]string{"group.initial.rebalance.delay.ms": "200"}})
-	if errors.Is(err, kafka.ErrMissing) {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	b, err := kafka.StartTarget(context.Background(), kafka.Options{Dir: t.TempDir(), Properties: map[string]string{"group.initial.rebalance.delay.ms": "200"}})
+	kafka.SkipOrFail(t, err)
 	t.Cleanup(func() { _ = b.Stop() })
 
 	var skip []string

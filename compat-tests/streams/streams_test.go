@@ -21,7 +21,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 //go:embed pom.xml
@@ -49,7 +48,7 @@ type bench struct {
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	libs, err := kafka.Jars(t.Context(), "streams", pom)
-	skipOrFail(t, err)
+	kafka.SkipOrFail(t, err)
 	b := &bench{t: t, libs: libs, dir: t.TempDir(), want: map[string]int{}}
 	b.startBroker()
 	t.Cleanup(func() {
@@ -64,26 +63,12 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-func skipOrFail(t *testing.T, err error) {
-	t.Helper()
-	if errors.Is(err, kafka.ErrMissing) {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // startBroker starts it on the same data and port again.
 func (b *bench) startBroker() {
 	b.t.Helper()
-	start := kafka.StartGrete
-	if os.Getenv("COMPAT_TARGET") == "kafka" {
-		start = kafka.StartApache
-	}
-	broker, err := start(context.Background(), kafka.Options{Dir: b.dir, Port: b.port,
+	broker, err := kafka.StartTarget(context.Background(), kafka.Options{Dir: b.dir, Port: b.port,
 		Properties: map[string]string{"group.initial.rebalance.delay.ms": "100", "group.min.session.timeout.ms": "1000"}})
-	skipOrFail(b.t, err)
+	kafka.SkipOrFail(b.t, err)
 	b.broker = broker
 	_, port, err := net.SplitHostPort(broker.Addr)
 	if err == nil {
@@ -99,7 +84,7 @@ func (b *bench) startApp(guarantee string) {
 	_, here, _, _ := runtime.Caller(0)
 	app, err := kafka.StartJava(b.libs, filepath.Join(b.dir, "app.log"), filepath.Join(filepath.Dir(here), "WordCount.java"),
 		b.broker.Addr, guarantee, filepath.Join(b.dir, "state"))
-	skipOrFail(b.t, err)
+	kafka.SkipOrFail(b.t, err)
 	b.app = app
 }
 
@@ -226,7 +211,6 @@ func TestWordCount(t *testing.T) {
 // in mid-flight; a read_committed reader sees each count once.
 func TestExactlyOnce(t *testing.T) {
 	b := newBench(t)
-	b.transactionsOrSkip()
 	b.createTopics()
 	sent, out := b.send(), b.output()
 	b.startApp("exactly_once_v2")
@@ -246,19 +230,6 @@ func TestExactlyOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	out.whole()
-}
-
-func (b *bench) transactionsOrSkip() {
-	b.t.Helper()
-	versions, err := kadm.NewClient(b.client()).ApiVersions(b.t.Context())
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	for _, v := range versions {
-		if _, known := v.KeyMaxVersion(kmsg.NewPtrEndTxnRequest().Key()); !known {
-			b.t.Skip("the broker does not advertise transactions")
-		}
-	}
 }
 
 // internalTopics: Streams made its changelog compacted, and its repartition topic deleted by the application alone.

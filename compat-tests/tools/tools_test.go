@@ -4,7 +4,6 @@ package tools
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -35,25 +34,13 @@ func newBench(t *testing.T) *bench {
 func newBenchWith(t *testing.T, properties map[string]string) *bench {
 	t.Helper()
 	java, err := kafka.Java()
-	if err == nil {
-		var libs string
-		if libs, err = kafka.Libs(context.Background()); err == nil {
-			start := kafka.StartGrete
-			if os.Getenv("COMPAT_TARGET") == "kafka" {
-				start = kafka.StartApache
-			}
-			var b *kafka.Broker
-			if b, err = start(context.Background(), kafka.Options{Dir: t.TempDir(), Properties: properties}); err == nil {
-				t.Cleanup(func() { _ = b.Stop() })
-				return &bench{t: t, b: b, libs: libs, java: java}
-			}
-		}
-	}
-	if errors.Is(err, kafka.ErrMissing) {
-		t.Skip(err)
-	}
-	t.Fatal(err)
-	return nil
+	kafka.SkipOrFail(t, err)
+	libs, err := kafka.Libs(context.Background())
+	kafka.SkipOrFail(t, err)
+	b, err := kafka.StartTarget(context.Background(), kafka.Options{Dir: t.TempDir(), Properties: properties})
+	kafka.SkipOrFail(t, err)
+	t.Cleanup(func() { _ = b.Stop() })
+	return &bench{t: t, b: b, libs: libs, java: java}
 }
 
 // start prepares a tool's main class; {b} in args is the broker's address.
