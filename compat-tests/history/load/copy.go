@@ -58,18 +58,17 @@ func (r *run) copyOnce(ctx context.Context, s *kgo.GroupTransactSession, name, t
 	op.Commit = committed || err != nil
 	r.record(op)
 	if !op.Commit {
-		r.rewound(s.Client(), name)
+		r.rewound(s.Client(), name, records)
 	}
 	return err
 }
 
-// rewound: a session that aborts goes back to what was committed.
-func (r *run) rewound(cl *kgo.Client, name string) {
-	op := history.Op{Kind: history.Assign, Client: name}
-	for topic, parts := range cl.CommittedOffsets() {
-		for p, o := range parts {
-			op.Offsets = append(op.Offsets, history.Position{Partition: history.Partition{Topic: topic, ID: p}, Offset: max(0, o.Offset)})
-		}
+// rewound: a session that aborts goes back to what was committed, or to the start where nothing was.
+func (r *run) rewound(cl *kgo.Client, name string, records []*kgo.Record) {
+	op := history.Op{Kind: history.Assign, Client: name, Offsets: nextOf(records)}
+	committed := cl.CommittedOffsets()
+	for i, p := range op.Offsets {
+		op.Offsets[i].Offset = max(0, committed[p.Topic][p.ID].Offset)
 	}
 	r.record(op)
 }
