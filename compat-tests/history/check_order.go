@@ -30,7 +30,6 @@ func checkPolls(x *index, r *Report) {
 
 func checkPoll(x *index, r *Report, op *Op, next map[Partition]int64) {
 	inPoll := map[Partition]bool{}
-	v := x.viewOf(op.Client)
 	for _, rec := range op.Records {
 		back, skip := PollBack, PollSkip
 		if inPoll[rec.Partition] {
@@ -38,12 +37,21 @@ func checkPoll(x *index, r *Report, op *Op, next map[Partition]int64) {
 		}
 		if from, placed := next[rec.Partition]; placed && rec.Offset < from {
 			r.add(back, "%s: %v offset %d where %d or more was due", op.Client, rec.Partition, rec.Offset, from)
-		} else if missed, any := x.log(rec.Partition).between(v, from, rec.Offset); placed && any {
+		} else if missed, any := x.skipped(op.Client, rec, from); placed && any {
 			r.add(skip, "%s: %v from %d to %d, past %s at %d", op.Client, rec.Partition, from, rec.Offset, x.log(rec.Partition).at[missed], missed)
 		}
 		next[rec.Partition] = rec.Offset + 1
 		inPoll[rec.Partition] = true
 	}
+}
+
+// skipped returns a visible offset between from and the record's, if there is one. What a compacted log had once may be gone.
+func (x *index) skipped(client string, rec Record, from int64) (int64, bool) {
+	l := x.log(rec.Partition)
+	if l.compacted {
+		return 0, false
+	}
+	return l.between(x.viewOf(client), from, rec.Offset)
 }
 
 // checkSendOrder: the acknowledged sends of an idempotent producer to a partition have offsets in the order of the calls.

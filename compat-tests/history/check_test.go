@@ -30,7 +30,12 @@ func (s *story) long(n int64) *story {
 
 func part(id int32) Partition { return Partition{"t", id} }
 
-func rec(id int32, offset int64, value string) Record { return Record{part(id), offset, value} }
+// keyed is a record of a compacted topic.
+func keyed(offset int64, key, value string) Record { return Record{part(0), offset, value, key} }
+
+func rec(id int32, offset int64, value string) Record {
+	return Record{Partition: part(id), Offset: offset, Value: value}
+}
 
 func (s *story) producer(name string, g Guarantee) *story {
 	return s.add(Op{Kind: Client, Client: name, Guarantee: g})
@@ -95,6 +100,12 @@ var anomalies = []struct {
 	{"acked, then gone from the end", Lost, start().send("i", "", OK, rec(0, 0, "a")).final("f", false, ends0(0))},
 	{"committed and lost for read_committed", Lost, start().send("x", "t1", OK, rec(0, 0, "a")).end("x", "t1", true, OK).final("f", true, ends0(2))},
 	{"committed and lost for read_uncommitted", Lost, start().send("x", "t1", OK, rec(0, 0, "a")).end("x", "t1", true, OK).final("f", false, ends0(2))},
+	{"compacted, and no later value of the key", Lost, start().send("i", "", OK, keyed(0, "k", "a")).send("i", "", OK, keyed(1, "l", "b")).
+		final("f", false, ends0(2), keyed(1, "l", "b"))},
+	{"compacted in favour of an earlier value", Lost, start().send("i", "", OK, keyed(0, "k", "a")).send("i", "", OK, keyed(1, "k", "b")).
+		final("f", false, ends0(2), keyed(0, "k", "a"))},
+	{"compacted in favour of an aborted value", Lost, start().send("i", "", OK, keyed(0, "k", "a")).send("x", "t1", OK, keyed(1, "k", "b")).
+		end("x", "t1", false, OK).final("f", true, ends0(3))},
 	{"idempotent value twice", Duplicate, start().send("i", "", OK, rec(0, 0, "a")).final("f", false, ends0(2), rec(0, 0, "a"), rec(0, 1, "a"))},
 	{"idempotent value twice, ack never came", Duplicate, start().send("i", "", Unknown, rec(0, 0, "a")).final("f", false, ends0(2), rec(0, 0, "a"), rec(0, 1, "a"))},
 	{"acked at one offset, read at another", Duplicate, start().send("i", "", OK, rec(0, 0, "a")).send("i", "", OK, rec(0, 1, "b")).
@@ -173,16 +184,20 @@ var clean = map[string]*story{
 	"a plain producer's retry, twice in the log": start().send("p", "", OK, rec(0, 1, "a")).final("f", false, ends0(2), rec(0, 0, "a"), rec(0, 1, "a")),
 	"unknown sends, one there and one not": start().send("i", "", Unknown, rec(0, 0, "a")).send("i", "", Unknown, rec(0, 0, "b")).
 		final("f", false, ends0(1), rec(0, 0, "b")),
-	"refused and absent":                   start().send("p", "", Fail, rec(0, 0, "a")).final("f", false, ends0(0)),
-	"aborted, seen by read_uncommitted":    start().send("x", "t1", OK, rec(0, 0, "a")).end("x", "t1", false, OK).poll("u", rec(0, 0, "a")).final("f", true, ends0(2)),
-	"open, seen by read_uncommitted":       start().send("x", "t1", OK, rec(0, 0, "a")).poll("u", rec(0, 0, "a")).end("x", "t1", true, OK),
-	"unknown commit that came":             start().send("x", "t1", OK, rec(0, 0, "a")).end("x", "t1", true, Unknown).final("f", true, ends0(2), rec(0, 0, "a")),
-	"unknown commit that did not come":     start().send("x", "t1", OK, rec(0, 0, "a")).end("x", "t1", true, Unknown).final("f", true, ends0(2)),
-	"read while the commit runs":           start().send("x", "t1", OK, rec(0, 0, "a")).end("x", "t1", true, OK).long(2).poll("c", rec(0, 0, "a")),
-	"past an aborted value and a marker":   start().send("x", "t1", OK, rec(0, 0, "a")).end("x", "t1", false, OK).send("i", "", OK, rec(0, 2, "b")).assign("c", "", 0, 0).poll("c", rec(0, 2, "b")),
-	"concurrent sends in the other order":  start().send("p", "", OK, rec(0, 1, "a")).long(2).send("p", "", OK, rec(0, 0, "b")),
-	"sent after a final reader began":      start().final("f", false, ends0(0)).send("i", "", OK, rec(0, 0, "a")),
-	"back after a seek":                    start().send("i", "", OK, rec(0, 0, "a")).poll("u", rec(0, 0, "a")).assign("u", "", 0, 0).poll("u", rec(0, 0, "a")),
+	"refused and absent":                  start().send("p", "", Fail, rec(0, 0, "a")).final("f", false, ends0(0)),
+	"aborted, seen by read_uncommitted":   start().send("x", "t1", OK, rec(0, 0, "a")).end("x", "t1", false, OK).poll("u", rec(0, 0, "a")).final("f", true, ends0(2)),
+	"open, seen by read_uncommitted":      start().send("x", "t1", OK, rec(0, 0, "a")).poll("u", rec(0, 0, "a")).end("x", "t1", true, OK),
+	"unknown commit that came":            start().send("x", "t1", OK, rec(0, 0, "a")).end("x", "t1", true, Unknown).final("f", true, ends0(2), rec(0, 0, "a")),
+	"unknown commit that did not come":    start().send("x", "t1", OK, rec(0, 0, "a")).end("x", "t1", true, Unknown).final("f", true, ends0(2)),
+	"read while the commit runs":          start().send("x", "t1", OK, rec(0, 0, "a")).end("x", "t1", true, OK).long(2).poll("c", rec(0, 0, "a")),
+	"past an aborted value and a marker":  start().send("x", "t1", OK, rec(0, 0, "a")).end("x", "t1", false, OK).send("i", "", OK, rec(0, 2, "b")).assign("c", "", 0, 0).poll("c", rec(0, 2, "b")),
+	"concurrent sends in the other order": start().send("p", "", OK, rec(0, 1, "a")).long(2).send("p", "", OK, rec(0, 0, "b")),
+	"sent after a final reader began":     start().final("f", false, ends0(0)).send("i", "", OK, rec(0, 0, "a")),
+	"back after a seek":                   start().send("i", "", OK, rec(0, 0, "a")).poll("u", rec(0, 0, "a")).assign("u", "", 0, 0).poll("u", rec(0, 0, "a")),
+	"compacted in favour of a later value": start().send("i", "", OK, keyed(0, "k", "a")).send("i", "", OK, keyed(1, "k", "b")).assign("u", "", 0, 0).
+		poll("u", keyed(1, "k", "b")).final("f", false, ends0(2), keyed(1, "k", "b")),
+	"half of a transaction compacted": start().send("x", "t1", OK, keyed(0, "k", "a")).send("x", "t1", OK, keyed(1, "l", "b")).end("x", "t1", true, Unknown).
+		send("i", "", OK, keyed(3, "k", "c")).final("f", true, ends0(4), keyed(1, "l", "b"), keyed(3, "k", "c")),
 	"first member":                         start().assign("u", "g", 0, 0),
 	"unknown commit took effect":           start().commit("g", OK, 0, 3).commit("g", Unknown, 0, 5).assign("u", "g", 0, 5),
 	"unknown commit did not":               start().commit("g", OK, 0, 3).commit("g", Unknown, 0, 5).assign("u", "g", 0, 3),

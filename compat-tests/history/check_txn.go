@@ -48,7 +48,7 @@ func (t *txn) parts(f *final) (saw, missing string) {
 		case !reads:
 		case f.saw[s.At.Value]:
 			saw = s.At.Value
-		case s.Outcome == OK:
+		case s.Outcome == OK && !f.replaced(s.At):
 			missing = s.At.Value
 		}
 	}

@@ -42,6 +42,8 @@ type partitionLog struct {
 	at      map[int64]string // from acknowledgements and reads
 	offsets [views][]int64   // sorted: those that a reader of the view would meet
 	txns    bool             // transactions wrote here: control batches take offsets
+
+	compacted bool // offsets may be empty whose keys have later ones
 }
 
 // final is a reader that read everything, and what it read in each partition.
@@ -51,6 +53,7 @@ type final struct {
 	ends  map[Partition]int64
 	reads map[Partition][]Record
 	saw   map[string]bool
+	keys  map[Record]int64 // of compacted partitions: the last offset of a Record with only Partition and Key
 }
 
 func buildIndex(ops []Op) *index {
@@ -76,6 +79,7 @@ func buildIndex(ops []Op) *index {
 func (x *index) addSend(op *Op) {
 	x.sends[op.At.Value] = op
 	l := x.log(op.At.Partition)
+	l.compacted = l.compacted || op.At.Key != ""
 	if op.Txn != "" {
 		t := x.txn(op.Txn)
 		t.sends = append(t.sends, op)
@@ -91,7 +95,8 @@ func (x *index) addReads() {
 	readers := map[string]*final{}
 	for _, op := range x.ops {
 		if op.Kind == Final {
-			f := &final{op: op, view: x.viewOf(op.Client), ends: map[Partition]int64{}, reads: map[Partition][]Record{}, saw: map[string]bool{}}
+			f := &final{op: op, view: x.viewOf(op.Client), ends: map[Partition]int64{}, reads: map[Partition][]Record{},
+				saw: map[string]bool{}, keys: map[Record]int64{}}
 			for _, p := range op.Offsets {
 				f.ends[p.Partition] = p.Offset
 			}
@@ -106,8 +111,7 @@ func (x *index) addReads() {
 				l.see(v, r.Offset)
 			}
 			if f := readers[op.Client]; f != nil {
-				f.reads[r.Partition] = append(f.reads[r.Partition], r)
-				f.saw[r.Value] = true
+				f.see(r)
 			}
 		}
 	}
@@ -117,6 +121,20 @@ func (x *index) addReads() {
 			l.offsets[v] = slices.Compact(l.offsets[v])
 		}
 	}
+}
+
+func (f *final) see(r Record) {
+	f.reads[r.Partition] = append(f.reads[r.Partition], r)
+	f.saw[r.Value] = true
+	if r.Key != "" {
+		k := Record{Partition: r.Partition, Key: r.Key}
+		f.keys[k] = max(f.keys[k], r.Offset)
+	}
+}
+
+// replaced reports whether the reader saw a later value of the record's key.
+func (f *final) replaced(r *Record) bool {
+	return r.Key != "" && f.keys[Record{Partition: r.Partition, Key: r.Key}] > r.Offset
 }
 
 func (x *index) viewOf(client string) view {

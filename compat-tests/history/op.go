@@ -51,11 +51,12 @@ type Partition struct {
 
 func (p Partition) String() string { return fmt.Sprintf("%s-%d", p.Topic, p.ID) }
 
-// Record is a value at a place.
+// Record is a value at a place. A Key means that the topic is compacted: a later value of the key replaces it.
 type Record struct {
 	Partition
 	Offset int64  `json:"offset"`
 	Value  string `json:"value"`
+	Key    string `json:"key,omitempty"`
 }
 
 // Position is an offset of a partition: the next to read.

@@ -48,6 +48,7 @@ type Report struct {
 type Stats struct {
 	Sends, Acked, Unknown, Read, Committed, Aborted, Copies, Crashes, Faults int
 	FinalReaders                                                             int
+	Replaced                                                                 int // acknowledged values that compaction took away, a later one of the key being there
 }
 
 func newReport() *Report { return &Report{Found: map[Class]int{}, Examples: map[Class][]string{}} }
@@ -65,8 +66,8 @@ func (r *Report) OK() bool { return len(r.Found) == 0 }
 func (r *Report) String() string {
 	var b strings.Builder
 	s := r.Stats
-	fmt.Fprintf(&b, "%d sends (%d acked, %d unknown), %d records read, transactions %d committed %d aborted, %d copies, %d client crashes, %d faults, %d final readers\n",
-		s.Sends, s.Acked, s.Unknown, s.Read, s.Committed, s.Aborted, s.Copies, s.Crashes, s.Faults, s.FinalReaders)
+	fmt.Fprintf(&b, "%d sends (%d acked, %d unknown), %d records read, transactions %d committed %d aborted, %d copies, %d client crashes, %d faults, %d final readers, %d values compacted away\n",
+		s.Sends, s.Acked, s.Unknown, s.Read, s.Committed, s.Aborted, s.Copies, s.Crashes, s.Faults, s.FinalReaders, s.Replaced)
 	for _, c := range slices.Sorted(maps.Keys(r.Found)) {
 		fmt.Fprintf(&b, "%s: %d\n", c, r.Found[c])
 		for _, e := range r.Examples[c] {

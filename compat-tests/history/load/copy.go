@@ -77,8 +77,8 @@ func (r *run) rewound(cl *kgo.Client, name string, records []*kgo.Record) {
 func (r *run) passOn(ctx context.Context, s *kgo.GroupTransactSession, records []*kgo.Record, op history.Op) error {
 	done := make(chan error, len(records))
 	for _, k := range records {
-		op.CopyOf = string(k.Key)
-		r.send(ctx, s, r.newRecord(copiesTopic, k.Partition, op.Client, len(k.Value)), op, func(err error) { done <- err })
+		op.CopyOf = asRead(k).Value
+		r.send(ctx, s, r.newRecord(copiesTopic, k.Partition, op.Client, len(k.Value), nil), op, func(err error) { done <- err })
 	}
 	for range records {
 		select {

@@ -15,9 +15,18 @@ import (
 // topics are those that this run writes to.
 func (r *run) topics() []string {
 	if r.txns {
-		return []string{plainTopic, IdempotentTopic, txnTopic, copiesTopic}
+		return []string{plainTopic, IdempotentTopic, txnTopic, compactedTopic, copiesTopic}
 	}
-	return []string{plainTopic, IdempotentTopic, txnTopic}
+	return []string{plainTopic, IdempotentTopic, txnTopic, compactedTopic}
+}
+
+// topicConfigs make segments roll, and what is compacted soon so.
+func topicConfigs(topic string) map[string]*string {
+	small, soon, dirty, compact := "1048576", "2000", "0.01", "compact"
+	if topic == compactedTopic {
+		return map[string]*string{"cleanup.policy": &compact, "segment.ms": &soon, "min.cleanable.dirty.ratio": &dirty}
+	}
+	return map[string]*string{"segment.bytes": &small}
 }
 
 // transactional APIs; a broker without one of them gets no transactions.
@@ -49,12 +58,12 @@ func (r *run) prepare(ctx context.Context) error {
 	}
 	r.txns, r.k848 = knows(versions, txnKeys...), knows(versions, kmsg.NewPtrConsumerGroupHeartbeatRequest().Key())
 	r.logf("transactions %v, consumer groups %v", r.txns, r.k848)
-	small := "1048576" // so that segments roll
-	created, err := adm.CreateTopics(ctx, r.cfg.Partitions, r.cfg.Replication, map[string]*string{"segment.bytes": &small}, r.topics()...)
-	if err != nil {
-		return err
+	for _, topic := range r.topics() {
+		if _, err := adm.CreateTopic(ctx, r.cfg.Partitions, r.cfg.Replication, topicConfigs(topic), topic); err != nil {
+			return err
+		}
 	}
-	return created.Error()
+	return nil
 }
 
 // finish waits until nothing is open any more, and lets a reader of each isolation level read everything.

@@ -46,6 +46,8 @@ const (
 	plainTopic  = "h-plain"
 	txnTopic    = "h-transactional" // transactional producers, and an idempotent one
 	copiesTopic = "h-copies"        // of h-idempotent, by copiers
+
+	compactedTopic = "h-compacted" // cleanup.policy=compact; as h-transactional else
 )
 
 // run is one run.

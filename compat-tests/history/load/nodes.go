@@ -40,14 +40,15 @@ type process struct {
 	opts  kafka.Options
 }
 
-// quickGroups let short-lived members make progress.
-var quickGroups = map[string]string{"group.initial.rebalance.delay.ms": "100", "group.min.session.timeout.ms": "1000",
+// quick brokers let short-lived members make progress, and compact at once.
+var quick = map[string]string{"group.initial.rebalance.delay.ms": "100", "group.min.session.timeout.ms": "1000",
 	"group.consumer.min.session.timeout.ms": "1000", "group.consumer.session.timeout.ms": "3000",
-	"group.consumer.min.heartbeat.interval.ms": "500", "group.consumer.heartbeat.interval.ms": "500"}
+	"group.consumer.min.heartbeat.interval.ms": "500", "group.consumer.heartbeat.interval.ms": "500",
+	"log.cleaner.backoff.ms": "500"}
 
 // StartNode starts a node in dir with start (kafka.StartGrete or StartApache).
 func StartNode(ctx context.Context, start func(context.Context, kafka.Options) (*kafka.Broker, error), dir string) (Node, error) {
-	opts := kafka.Options{Dir: dir, Properties: quickGroups}
+	opts := kafka.Options{Dir: dir, Properties: quick}
 	b, err := start(ctx, opts)
 	if err != nil {
 		return nil, err

@@ -4,17 +4,21 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 
 	"grete/compat-tests/history"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// A record's key is the unique value of the history; its value is the key again and again, so that a reader sees
-// damage.
+// A record's value is the unique value of the history and a bar, and that again and again, so that a reader sees
+// damage. Keys are of the compacted topic alone, and few.
 
-// tooLargeBytes is over the topics' max.message.bytes: the broker refuses it.
-const tooLargeBytes = 2 << 20
+const (
+	// tooLargeBytes is over the topics' max.message.bytes: the broker refuses it.
+	tooLargeBytes = 2 << 20
+	keys          = 50
+)
 
 // payloadBytes is mostly small, at times some batches' worth, and rarely what must be refused.
 func payloadBytes(rng *rand.Rand) int {
@@ -27,20 +31,26 @@ func payloadBytes(rng *rand.Rand) int {
 	return rng.IntN(300)
 }
 
-func payload(key string, size int) []byte {
-	return bytes.Repeat([]byte(key), size/len(key)+1)[:size]
+// payload is at least value and the bar.
+func payload(value string, size int) []byte {
+	word := []byte(value + "|")
+	size = max(size, len(word))
+	return bytes.Repeat(word, size/len(word)+1)[:size]
 }
 
-func (r *run) newRecord(topic string, partition int32, client string, size int) *kgo.Record {
-	key := fmt.Sprintf("%s:%d", client, r.names.Add(1))
-	return &kgo.Record{Topic: topic, Partition: partition, Key: []byte(key), Value: payload(key, size)}
+func (r *run) newRecord(topic string, partition int32, client string, size int, rng *rand.Rand) *kgo.Record {
+	rec := &kgo.Record{Topic: topic, Partition: partition, Value: payload(fmt.Sprintf("%s:%d", client, r.names.Add(1)), size)}
+	if topic == compactedTopic {
+		rec.Key = fmt.Appendf(nil, "key%d", rng.IntN(keys))
+	}
+	return rec
 }
 
 // asRead is a record as the history has it; a damaged one becomes a value that nobody sent.
 func asRead(k *kgo.Record) history.Record {
-	value := string(k.Key)
-	if len(k.Key) == 0 || !bytes.Equal(k.Value, payload(value, len(k.Value))) {
+	value, _, whole := strings.Cut(string(k.Value), "|")
+	if !whole || !bytes.Equal(k.Value, payload(value, len(k.Value))) {
 		value += " damaged"
 	}
-	return history.Record{Partition: history.Partition{Topic: k.Topic, ID: k.Partition}, Offset: k.Offset, Value: value}
+	return history.Record{Partition: history.Partition{Topic: k.Topic, ID: k.Partition}, Offset: k.Offset, Value: value, Key: string(k.Key)}
 }

@@ -31,7 +31,7 @@ func (r *run) plainProducer(ctx context.Context, i int, rng *rand.Rand) {
 func (r *run) idempotentProducer(ctx context.Context, i int, rng *rand.Rand) {
 	topics := []string{IdempotentTopic}
 	if i%2 == 1 {
-		topics = append(topics, txnTopic)
+		topics = append(topics, txnTopic, compactedTopic)
 	}
 	r.produce(ctx, r.name("idem", i), history.Idempotent, topics, rng)
 }
@@ -49,7 +49,7 @@ func (r *run) produce(ctx context.Context, name string, g history.Guarantee, top
 	defer end()
 	for wait(life, pace) {
 		for range r.perPace(rng) {
-			rec := r.newRecord(topics[rng.IntN(len(topics))], rng.Int32N(r.cfg.Partitions), name, payloadBytes(rng))
+			rec := r.newRecord(topics[rng.IntN(len(topics))], rng.Int32N(r.cfg.Partitions), name, payloadBytes(rng), rng)
 			r.send(life, cl, rec, history.Op{Client: name}, nil)
 		}
 	}

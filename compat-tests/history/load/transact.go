@@ -49,7 +49,8 @@ func (r *run) transact(ctx context.Context, cl *kgo.Client, name, txn string, rn
 	var failed atomic.Int64
 	op := history.Op{Client: name, Txn: txn}
 	for range 1 + rng.IntN(maxTxnRecords) {
-		rec := r.newRecord(txnTopic, rng.Int32N(r.cfg.Partitions), name, rng.IntN(txnSizeMaxByte))
+		topic := []string{txnTopic, txnTopic, compactedTopic}[rng.IntN(3)]
+		rec := r.newRecord(topic, rng.Int32N(r.cfg.Partitions), name, rng.IntN(txnSizeMaxByte), rng)
 		r.send(ctx, cl, rec, op, func(err error) {
 			if err != nil {
 				failed.Add(1)
