@@ -3,6 +3,7 @@ package logstore
 import (
 	"bytes"
 	"errors"
+	"math/rand/v2"
 	"os"
 	"path"
 	"strings"
@@ -314,6 +315,40 @@ func TestTxnIndexIsFoundAgain(t *testing.T) {
 		l = reopened(t, mem)
 		if got := aborted(t, l); len(got) != len(want) {
 			t.Errorf("%s: %v, want %v", ruin, got, want)
+		}
+		must(t, l.store.Close())
+	}
+}
+
+// TestGarbledIndexHidesNoAbortedTransaction: the index file passes what is looked at when it is loaded, for most of its entries are
+// never read; what bounds the aborted transactions of a fetch is.
+func TestGarbledIndexHidesNoAbortedTransaction(t *testing.T) {
+	mem := vfs.NewMem()
+	s := openTest(t, testOptions(mem))
+	c := testConfig()
+	c.SegmentBytes, c.IndexIntervalBytes = 1<<20, 1
+	l := createTest(t, s, c)
+	for i := range 20 {
+		must2(t)(l.Append(producing{pid: 7, seq: int32(i), count: 1, txn: true, ms: 5}.at(t, 0), 0))
+		must2(t)(l.Append(marker(t, 0, 7, 0, i != 15, 0), 0))
+	}
+	l.SetHighWatermark(l.EndOffset())
+	index := l.active().path(indexSuffix)
+	must(t, s.Close())
+	data, err := readFile(mem, index)
+	must(t, err)
+	for seed := range uint64(200) {
+		rng := rand.New(rand.NewPCG(seed, 0))
+		for i := range data {
+			data[i] = byte(rng.Uint32())
+		}
+		must(t, writeFile(mem, index, data, true))
+		l := reopened(t, mem)
+		span, err := l.Read(0, ReadOptions{MaxBytes: 1 << 20, Bound: l.EndOffset(), Aborted: true})
+		must(t, err)
+		span.Release()
+		if len(span.AbortedTxns) != 1 {
+			t.Errorf("seed %d: %v", seed, span.AbortedTxns)
 		}
 		must(t, l.store.Close())
 	}

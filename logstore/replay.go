@@ -111,10 +111,13 @@ func (s *segment) replay(from, end int64, see func(s *segment, b batch.Batch)) e
 	return errors.Join(err, inner)
 }
 
-// positionNear is a position at or before offset; the start where the index does not help.
+// positionNear is a position at or before offset; the start where the index does not help, or contradicts the log.
 func (s *segment) positionNear(offset int64) (int64, error) {
 	e, some, err := s.floorEntry(offset)
-	if errors.Is(err, errIndexSuspicious) || !some {
+	if err == nil && some {
+		err = s.verify(e)
+	}
+	if errors.Is(err, errIndexSuspicious) || err == nil && !some {
 		return 0, nil
 	}
 	return int64(e.pos), err
@@ -143,16 +146,16 @@ func (r *reader) abortedTxns(i int, offset, end int64) ([]AbortedTxn, error) {
 	return txns, nil
 }
 
-// upperBound is an offset that no batch before position end of segment i reaches (LocalLog.collectAbortedTransactions).
+// upperBound is an offset that no batch before position end of segment i reaches
+// (LocalLog.collectAbortedTransactions). Without a sound index it is only further away.
 func (r *reader) upperBound(i int, end int64) (int64, error) {
 	s := r.segments[i]
-	var raw [maxEntryBytes]byte
-	n, err := s.offsets.search(func(e []byte) bool { return int64(parseOffsetEntry(e).pos) < end }, &raw)
-	if err != nil {
-		return 0, err
+	e, some, err := s.entryFrom(end)
+	if err == nil && some {
+		return s.base + int64(e.relative), nil
 	}
-	if some, err := s.offsets.entry(n+1, &raw); some || err != nil {
-		return s.base + int64(parseOffsetEntry(raw[:]).relative), err
+	if err != nil && !errors.Is(err, errIndexSuspicious) {
+		return 0, err
 	}
 	if i+1 < len(r.segments) {
 		return r.segments[i+1].base, nil

@@ -260,6 +260,58 @@ func (s *segment) scanTo(scan *headerScanner, from, offset int64) (found, error)
 	}
 }
 
+// suspicious makes what a garbled, cut or missing index file causes errIndexSuspicious.
+func suspicious(err error) error {
+	if errors.Is(err, ErrCorrupt) || errors.Is(err, fs.ErrNotExist) {
+		return errIndexSuspicious
+	}
+	return err
+}
+
+// entryFrom is the first offset entry at or after a position, held against the log.
+func (s *segment) entryFrom(pos int64) (offsetEntry, bool, error) {
+	if err := s.ensureIndexes(); err != nil {
+		return offsetEntry{}, false, err
+	}
+	var raw [maxEntryBytes]byte
+	i, err := s.offsets.search(func(e []byte) bool { return int64(parseOffsetEntry(e).pos) < pos }, &raw)
+	if err != nil {
+		return offsetEntry{}, false, suspicious(err)
+	}
+	some, err := s.offsets.entry(i+1, &raw)
+	if err != nil || !some {
+		return offsetEntry{}, false, suspicious(err)
+	}
+	e := parseOffsetEntry(raw[:])
+	if int64(e.pos) < pos {
+		return e, false, errIndexSuspicious
+	}
+	return e, true, s.verify(e)
+}
+
+// verify compares an entry with the batch at its position. Only a few entries of a file are looked at when it is
+// loaded, so an entry whose untruth would not show must be verified.
+func (s *segment) verify(e offsetEntry) error {
+	if e.pos < 0 || int64(e.pos)+headerBytes > s.size.Load() {
+		return errIndexSuspicious
+	}
+	o, err := s.openData()
+	if err != nil {
+		return err
+	}
+	defer o.release()
+	buf := chunks.Get().(*[scanChunkBytes]byte)
+	defer chunks.Put(buf)
+	header := batch.Batch(buf[:headerBytes])
+	if _, err := o.ReadAt(header, int64(e.pos)); err != nil {
+		return err
+	}
+	if header.LastOffset() != s.base+int64(e.relative) {
+		return errIndexSuspicious
+	}
+	return nil
+}
+
 // floorEntry is the last offset entry at or below offset.
 func (s *segment) floorEntry(offset int64) (offsetEntry, bool, error) {
 	if err := s.ensureIndexes(); err != nil {
@@ -268,11 +320,8 @@ func (s *segment) floorEntry(offset int64) (offsetEntry, bool, error) {
 	relative := int32(min(max(offset-s.base, -1), math.MaxInt32))
 	var entry [maxEntryBytes]byte
 	i, err := s.offsets.search(func(e []byte) bool { return parseOffsetEntry(e).relative <= relative }, &entry)
-	if errors.Is(err, ErrCorrupt) || errors.Is(err, fs.ErrNotExist) {
-		err = errIndexSuspicious
-	}
 	if err != nil || i < 0 {
-		return offsetEntry{}, false, err
+		return offsetEntry{}, false, suspicious(err)
 	}
 	e := parseOffsetEntry(entry[:])
 	if e.pos < 0 || int64(e.pos) >= s.size.Load() {
