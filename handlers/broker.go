@@ -45,6 +45,7 @@ type Broker struct {
 	Groups            *group.Service
 	Txns              *txn.Service
 	Markers           *Markers
+	Others            Others
 	CoordinatorTopics *CoordinatorTopics
 
 	Replicas      *replica.Manager

@@ -114,7 +114,7 @@ func (r *rig) open() {
 // coordinateTransactions makes the transaction coordinator; it leads what createTopic makes of __transaction_state.
 func (r *rig) coordinateTransactions() {
 	r.broker.VerifyTransactions = func() bool { return !r.trusting.Load() }
-	r.broker.Markers = &Markers{Image: r.image.Load, Replicas: r.broker.Replicas}
+	r.broker.Markers = &Markers{NodeID: rigNode, Image: r.image.Load, Replicas: r.broker.Replicas}
 	r.broker.Txns = txn.NewService(txn.Options{
 		Config: txn.DefaultConfig(), Clock: r.clock, Log: zerolog.Nop(), Markers: r.broker.Markers,
 		Partitions:         func() int32 { return 3 },

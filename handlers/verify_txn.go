@@ -43,7 +43,10 @@ func txnOffsetCommitSupport(version int16) txnSupport {
 // gets an error or nil for each (Kafka's AddPartitionsToTxnManager).
 func (b *Broker) verifyTransaction(r txn.AddRequest, support txnSupport, answer func([]error)) {
 	all := func(err error) { answer(slices.Repeat([]error{err}, len(r.Partitions))) }
+	leader, elsewhere := b.transactionCoordinatorElsewhere(r.ID)
 	switch {
+	case elsewhere:
+		answer(b.askCoordinator(leader, r, support))
 	case b.Image().Topic(transactionsTopic) == nil:
 		all(kerr.CoordinatorNotAvailable)
 	case support == addsPartitionsToo:

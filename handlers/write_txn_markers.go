@@ -16,12 +16,14 @@ import (
 	"grete/protocol"
 )
 
-// Markers ends transactions on this broker's partitions: for its own coordinator, and for those of others by
-// WriteTxnMarkers.
+// Markers ends transactions: for this broker's coordinator on all partitions, for those of others, by WriteTxnMarkers, on what
+// this broker leads.
 type Markers struct {
+	NodeID   int32
 	Image    func() *metadata.Image
 	Replicas *replica.Manager
 	Groups   *group.Service
+	Remote   *RemoteMarkers
 }
 
 // WriteMarkers calls done with an error or nil for each partition, in order (txn.MarkerWriter). Partitions that are no
@@ -29,13 +31,35 @@ type Markers struct {
 func (w *Markers) WriteMarkers(m coordinator.Marker, partitions []txn.Partition, done func([]error)) {
 	g := newGather(len(partitions), done)
 	im := w.Image()
+	elsewhere := map[int32][]int{} // by leader, places in partitions
 	for i, p := range partitions {
-		if !has(im.Topic(p.Topic), p.Index) {
+		t := im.Topic(p.Topic)
+		if !has(t, p.Index) {
 			g.set(i, nil)
+			continue
+		}
+		leader := t.Partitions[p.Index].Leader
+		if leader >= 0 && leader != w.NodeID {
+			elsewhere[leader] = append(elsewhere[leader], i)
 			continue
 		}
 		w.write(m, p, func(err error) { g.set(i, err) })
 	}
+	for leader, places := range elsewhere {
+		w.sendTo(leader, m, partitions, places, g)
+	}
+}
+
+func (w *Markers) sendTo(leader int32, m coordinator.Marker, partitions []txn.Partition, places []int, g *gather[error]) {
+	s := &markerSend{marker: m, done: func(errs []error) {
+		for at, i := range places {
+			g.set(i, errs[at])
+		}
+	}}
+	for _, i := range places {
+		s.partitions = append(s.partitions, partitions[i])
+	}
+	w.Remote.send(leader, s)
 }
 
 // write ends a transaction on one partition that this broker leads. Markers of __consumer_offsets go through the group

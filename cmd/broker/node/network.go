@@ -90,7 +90,7 @@ func (n *Node) newBroker() *handlers.Broker {
 	return &handlers.Broker{
 		NodeID: cfg.NodeID, ClusterID: n.clusterID, Image: n.controller.Image, Controller: n.controller,
 		Clock: n.o.Clock, Log: n.o.Log, Static: cfg.Layers, Features: features(), Loggers: n.o.Loggers, LogDirs: n.store.Dirs,
-		Groups: n.groups, Txns: n.txns, Markers: n.markers, CoordinatorTopics: n.topics, Replicas: n.replicas, ProducerIDs: n.producers,
+		Groups: n.groups, Txns: n.txns, Markers: n.markers, Others: n.others, CoordinatorTopics: n.topics, Replicas: n.replicas, ProducerIDs: n.producers,
 		FetchSessions: n.fetchSessions, Limits: limits(cfg.Layers),
 		VerifyTransactions: n.verifiesTransactions,
 	}

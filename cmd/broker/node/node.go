@@ -34,6 +34,7 @@ type Node struct {
 	groups        *group.Service
 	txns          *txn.Service
 	markers       *handlers.Markers
+	others        handlers.Others
 	incarnation   metadata.UUID // of this run
 	entered       bool          // the image has this run's registration; the applier's own
 	controller    *controller.Node

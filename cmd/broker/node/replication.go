@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"sync"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -32,26 +33,74 @@ func (n *Node) replication() replica.Replication {
 	}
 }
 
-// dialBroker connects to another broker's inter.broker.listener.name.
+// dialBroker connects to another broker.
 func (n *Node) dialBroker(ctx context.Context, id int32) (replica.Peer, error) {
-	b := n.controller.Image().Broker(id)
-	if b == nil {
-		return nil, fmt.Errorf("broker %d is not registered", id)
+	address, ok := n.brokerAddress(id)
+	if !ok {
+		return nil, fmt.Errorf("broker %d: %w", id, protocol.ErrNoAddress)
 	}
-	for _, e := range b.Endpoints {
-		if e.Listener == n.o.Config.InterBroker {
-			return n.dial(ctx, net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port))))
-		}
-	}
-	return nil, fmt.Errorf("broker %d has no listener %s", id, n.o.Config.InterBroker)
-}
-
-func (n *Node) dial(ctx context.Context, address string) (replica.Peer, error) {
-	c, err := protocol.Dial(ctx, address, protocol.ClientOptions{ClientID: fmt.Sprintf("broker-%d-fetcher", n.o.Config.NodeID), Dial: n.o.Dial})
+	c, err := protocol.Dial(ctx, address, n.clientOptions())
 	if err != nil {
 		return nil, err // not a Peer that holds nil
 	}
 	return c, nil
+}
+
+// brokerAddress is where a broker's inter.broker.listener.name is.
+func (n *Node) brokerAddress(id int32) (string, bool) {
+	b := n.controller.Image().Broker(id)
+	if b == nil {
+		return "", false
+	}
+	for _, e := range b.Endpoints {
+		if e.Listener == n.o.Config.InterBroker {
+			return net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port))), true
+		}
+	}
+	return "", false
+}
+
+// brokerLinks are connections to other brokers for single requests.
+type brokerLinks struct {
+	n *Node
+
+	mu     sync.Mutex
+	byID   map[int32]*protocol.Link // one per broker that was ever called
+	closed bool
+}
+
+func (n *Node) newBrokerLinks() *brokerLinks {
+	return &brokerLinks{n: n, byID: map[int32]*protocol.Link{}}
+}
+
+func (l *brokerLinks) call(ctx context.Context, id int32, req kmsg.Request) (kmsg.Response, error) {
+	link := l.link(id)
+	if link == nil {
+		return nil, protocol.ErrLinkClosed
+	}
+	return link.Call(ctx, req)
+}
+
+func (l *brokerLinks) link(id int32) *protocol.Link {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return nil
+	}
+	if l.byID[id] == nil {
+		l.byID[id] = protocol.NewLink(func() (string, bool) { return l.n.brokerAddress(id) }, l.n.clientOptions())
+	}
+	return l.byID[id]
+}
+
+func (l *brokerLinks) close() {
+	l.mu.Lock()
+	l.closed = true
+	links := l.byID
+	l.mu.Unlock()
+	for _, link := range links {
+		link.Close()
+	}
 }
 
 func (n *Node) alterISR(ctx context.Context, req *kmsg.AlterPartitionRequest) (*kmsg.AlterPartitionResponse, error) {

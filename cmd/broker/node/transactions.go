@@ -15,7 +15,13 @@ const transactionsTopic = "__transaction_state"
 // startTransactions makes the transaction coordinator. Its producer ids, like the metadata that says where markers go,
 // are there before it leads a partition.
 func (n *Node) startTransactions(context.Context) error {
-	n.markers = &handlers.Markers{Image: n.replicas.Image, Replicas: n.replicas, Groups: n.groups}
+	links := n.newBrokerLinks()
+	n.onStop("connections to other brokers", func(context.Context) error { links.close(); return nil })
+	// Longer than its session no broker is waited for: others lead by then what it led.
+	n.others = handlers.Others{Call: links.call, Timeout: millis(n.o.Config.Int("broker.session.timeout.ms"))}
+	remote := handlers.NewRemoteMarkers(n.o.Clock, n.others)
+	n.onStop("markers to other brokers", func(context.Context) error { remote.Close(); return nil })
+	n.markers = &handlers.Markers{NodeID: n.o.Config.NodeID, Image: n.replicas.Image, Replicas: n.replicas, Groups: n.groups, Remote: remote}
 	n.txns = txn.NewService(txn.Options{
 		Config: txnConfig(n.o.Config.Layers), Clock: n.o.Clock, Log: n.o.Log, Markers: n.markers,
 		Partitions:         func() int32 { return n.partitionsOf(transactionsTopic, "transaction.state.log.num.partitions") },
