@@ -189,3 +189,14 @@ func TestRange(t *testing.T) {
 		owners(t, a, assignRange(a))
 	}
 }
+
+// TestParseAssignors: by name or by the class that Kafka has for it; nothing else.
+func TestParseAssignors(t *testing.T) {
+	got, err := ParseAssignors([]string{"range", "org.apache.kafka.coordinator.group.assignor.UniformAssignor"})
+	if err != nil || !slices.Equal(got, []string{"range", "uniform"}) {
+		t.Errorf("%v, %v", got, err)
+	}
+	if _, err := ParseAssignors([]string{"uniform", "com.example.Assignor"}); err == nil {
+		t.Error("an assignor that is not there was taken")
+	}
+}

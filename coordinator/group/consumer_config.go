@@ -1,6 +1,10 @@
 package group
 
-import "grete/cluster/metadata"
+import (
+	"fmt"
+
+	"grete/cluster/metadata"
+)
 
 // ConsumerConfig holds Kafka's properties of consumer groups, named in comments.
 type ConsumerConfig struct {
@@ -50,5 +54,24 @@ func (s *Service) cluster() cluster {
 // TopicsCreated tells that the metadata has topics at that offset that it had not before: expressions may match them.
 func (s *Service) TopicsCreated(offset int64) { s.created.Store(offset) }
 
-// KnownAssignor tells whether group.consumer.assignors may name it.
-func KnownAssignor(name string) bool { return assignors[name] != nil }
+// assignorClasses are Kafka's own, which group.consumer.assignors may name too.
+var assignorClasses = map[string]string{
+	"org.apache.kafka.coordinator.group.assignor.UniformAssignor": "uniform",
+	"org.apache.kafka.coordinator.group.assignor.RangeAssignor":   "range",
+}
+
+// ParseAssignors reads the items of group.consumer.assignors.
+func ParseAssignors(items []string) ([]string, error) {
+	out := make([]string, 0, len(items))
+	for _, item := range items {
+		name := item
+		if short, ok := assignorClasses[item]; ok {
+			name = short
+		}
+		if assignors[name] == nil {
+			return nil, fmt.Errorf("group.consumer.assignors: there is no assignor %q, only uniform and range", item)
+		}
+		out = append(out, name)
+	}
+	return out, nil
+}

@@ -17,8 +17,12 @@ import (
 const offsetsTopic = "__consumer_offsets"
 
 func (n *Node) startCoordinators(context.Context) error {
+	cfg, err := groupConfig(n.o.Config.Layers)
+	if err != nil {
+		return err
+	}
 	n.groups = group.NewService(group.Options{
-		Config: groupConfig(n.o.Config.Layers), Clock: n.o.Clock, Log: n.o.Log,
+		Config: cfg, Clock: n.o.Clock, Log: n.o.Log,
 		Partitions: func() int32 { return n.partitionsOf(offsetsTopic, "offsets.topic.num.partitions") }, NewUUID: n.newUUID,
 		Image: func() *metadata.Image { return n.controller.Image() }, GroupSettings: n.groupSettings,
 	})
@@ -26,7 +30,8 @@ func (n *Node) startCoordinators(context.Context) error {
 	return nil
 }
 
-func groupConfig(l config.Layers) group.Config {
+func groupConfig(l config.Layers) (group.Config, error) {
+	assignors, err := group.ParseAssignors(l.List("group.consumer.assignors"))
 	return group.Config{
 		MinSessionTimeoutMs:             int32(l.Int("group.min.session.timeout.ms")),
 		MaxSessionTimeoutMs:             int32(l.Int("group.max.session.timeout.ms")),
@@ -35,17 +40,17 @@ func groupConfig(l config.Layers) group.Config {
 		OffsetMetadataMaxBytes:          int(l.Int("offset.metadata.max.bytes")),
 		OffsetsRetentionMs:              l.Int("offsets.retention.minutes") * 60_000,
 		OffsetsRetentionCheckIntervalMs: l.Int("offsets.retention.check.interval.ms"),
-		Consumer:                        consumerConfig(l),
+		Consumer:                        consumerConfig(l, assignors),
 		CommitTimeoutMs:                 l.Int("offsets.commit.timeout.ms"),
 		LoadBufferBytes:                 int(l.Int("offsets.load.buffer.size")),
 		Codec:                           batch.Codec(l.Int("offsets.topic.compression.codec")),
-	}
+	}, err
 }
 
-func consumerConfig(l config.Layers) group.ConsumerConfig {
+func consumerConfig(l config.Layers, assignors []string) group.ConsumerConfig {
 	return group.ConsumerConfig{
 		MaxSize:                int(l.Int("group.consumer.max.size")),
-		Assignors:              l.List("group.consumer.assignors"),
+		Assignors:              assignors,
 		Migration:              group.ParseMigrationPolicy(l.Text("group.consumer.migration.policy")),
 		RegexRefreshIntervalMs: l.Int("group.consumer.regex.refresh.interval.ms"),
 		Defaults: group.GroupSettings{
