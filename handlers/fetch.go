@@ -220,7 +220,7 @@ func (f *fetch) note(answers []fetchAnswer) {
 			continue
 		}
 		err := f.parts[i].Followed(replica.FollowerFetch{
-			ReplicaID: f.replicaID, BrokerEpoch: f.replicaEpoch, Offset: a.offset, LogStart: a.logStart,
+			ReplicaID: f.replicaID, BrokerEpoch: f.replicaEpoch, Offset: a.offset,
 			LeaderEpoch: a.readEpoch, LeaderEnd: a.logEndOffset,
 		})
 		if err != nil {

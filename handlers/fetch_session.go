@@ -23,7 +23,6 @@ type fetchKey struct {
 type fetchTarget struct {
 	key                fetchKey
 	offset             int64
-	logStart           int64 // of a follower, -1 unknown
 	currentLeaderEpoch int32
 	lastFetchedEpoch   int32
 	maxBytes           int32
@@ -162,7 +161,7 @@ func eachTarget(req *kmsg.FetchRequest, f func(fetchTarget)) {
 			p := &t.Partitions[j]
 			f(fetchTarget{
 				key:    fetchKey{topic: t.Topic, topicID: t.TopicID, partition: p.Partition},
-				offset: p.FetchOffset, logStart: p.LogStartOffset, maxBytes: p.PartitionMaxBytes,
+				offset: p.FetchOffset, maxBytes: p.PartitionMaxBytes,
 				currentLeaderEpoch: max(p.CurrentLeaderEpoch, replica.NoEpoch),
 				lastFetchedEpoch:   max(p.LastFetchedEpoch, replica.NoEpoch),
 			})

@@ -11,7 +11,6 @@ import (
 type follower struct {
 	id          int32
 	end         int64 // the offset it fetched last: it has everything below; -1: it has not fetched yet
-	start       int64 // its log start, -1 unknown
 	brokerEpoch int64 // as its fetches say, -1 unknown
 	caughtUpMs  int64 // when it last had all that the leader had
 	// fetchedMs and leaderEnd are the time of its last fetch and the leader's end then: who fetches from there next
@@ -32,7 +31,7 @@ func (p *Partition) resetFollowers(s *state, continued bool) {
 		}
 		f := p.follower(id)
 		if f == nil || !continued {
-			f = &follower{id: id, end: -1, start: -1, brokerEpoch: -1}
+			f = &follower{id: id, end: -1, brokerEpoch: -1}
 			if slices.Contains(s.isr, id) {
 				f.caughtUpMs = clock.Millis(p.clock)
 			}
@@ -61,7 +60,6 @@ type FollowerFetch struct {
 	ReplicaID   int32
 	BrokerEpoch int64 // -1 unknown
 	Offset      int64 // it has everything below
-	LogStart    int64 // -1 unknown
 	LeaderEpoch int32 // of the Read that served it
 	LeaderEnd   int64 // of that Read
 }
@@ -80,9 +78,8 @@ func (p *Partition) Followed(fetch FollowerFetch) error {
 		p.mu.Unlock()
 		return p.fail(ErrNotLeader)
 	}
-	low := p.lowWatermark(s)
 	f.fetched(fetch, clock.Millis(p.clock))
-	moved := p.advance(s) || p.lowWatermark(s) != low
+	moved := p.advance(s)
 	change := p.expand(s, f)
 	p.mu.Unlock()
 	if moved {
@@ -99,7 +96,7 @@ func (f *follower) fetched(fetch FollowerFetch, nowMs int64) {
 	case f.end >= 0 && fetch.Offset >= f.leaderEnd:
 		f.caughtUpMs = max(f.caughtUpMs, f.fetchedMs)
 	}
-	f.end, f.start, f.brokerEpoch = fetch.Offset, fetch.LogStart, fetch.BrokerEpoch
+	f.end, f.brokerEpoch = fetch.Offset, fetch.BrokerEpoch
 	f.fetchedMs, f.leaderEnd = nowMs, fetch.LeaderEnd
 }
 
@@ -133,20 +130,6 @@ func (p *Partition) joining(f *follower, logEnd int64) bool {
 	return f.caughtUp(logEnd, clock.Millis(p.clock), p.brokers.lagMaxMs) && p.brokers.eligible(f)
 }
 
-// lowWatermark is the lowest log start of the live replicas: below it nothing can come back. p.mu is held.
-func (p *Partition) lowWatermark(s *state) int64 {
-	if s.log == nil {
-		return -1
-	}
-	low := s.log.StartOffset()
-	for _, f := range p.followers {
-		if p.brokers.alive(f.id) {
-			low = min(low, f.start)
-		}
-	}
-	return low
-}
-
 // brokers answers what partitions ask about the other brokers of the cluster.
 type brokers struct {
 	image    func() *metadata.Image
@@ -158,11 +141,6 @@ func (b *brokers) epoch(id int32) int64 {
 		return r.Epoch
 	}
 	return -1
-}
-
-func (b *brokers) alive(id int32) bool {
-	r := b.image().Broker(id)
-	return r != nil && !r.Fenced
 }
 
 // eligible says whether the follower's broker may be in an ISR, in the life that fetched last (Partition.isReplicaIsrEligible).
