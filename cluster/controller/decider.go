@@ -22,9 +22,13 @@ type decider struct {
 	sessions *sessions
 	expiry   clock.Timer
 	expired  chan struct{}
+	balance  clock.Timer
+	balanced chan struct{}
 }
 
-func newDecider(n *Node) *decider { return &decider{n: n, expired: make(chan struct{}, 1)} }
+func newDecider(n *Node) *decider {
+	return &decider{n: n, expired: make(chan struct{}, 1), balanced: make(chan struct{}, 1)}
+}
 
 func (d *decider) run() {
 	defer d.retire(ErrStopped)
@@ -42,6 +46,8 @@ func (d *decider) run() {
 			d.serve(first)
 		case <-d.expired:
 			d.fenceExpired()
+		case <-d.balanced:
+			d.balanceLeaders()
 		}
 	}
 }
@@ -84,6 +90,10 @@ func (d *decider) retire(err error) {
 	if d.expiry != nil {
 		d.expiry.Stop()
 		d.expiry = nil
+	}
+	if d.balance != nil {
+		d.balance.Stop()
+		d.balance = nil
 	}
 	d.n.waiting.failAll(err)
 }
@@ -136,6 +146,7 @@ func (d *decider) serve(first *op) {
 		d.n.waiting.add(w)
 	}
 	d.armExpiry()
+	d.armBalance()
 }
 
 // encoded are records as the log gets them.

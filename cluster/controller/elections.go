@@ -51,6 +51,8 @@ type election struct {
 	topic       *metadata.Topic
 	partition   *metadata.Partition
 	remove, add int32
+	preferred   bool // the first replica is to lead, if it may, even where another leads
+	unclean     bool // data may be lost, whatever the topic says
 }
 
 func (e *election) record(index int32) *metadata.PartitionChangeRecord {
@@ -80,6 +82,9 @@ func (e *election) record(index int32) *metadata.PartitionChangeRecord {
 // to be lost; else nobody leads.
 func (e *election) leader(isr []int32) (id int32, unclean bool) {
 	p := e.partition
+	if first := p.Replicas[0]; e.preferred && slices.Contains(isr, first) && e.eligible(first) {
+		return first, false
+	}
 	if slices.Contains(isr, p.Leader) && e.eligible(p.Leader) {
 		return p.Leader, false
 	}
@@ -88,7 +93,7 @@ func (e *election) leader(isr []int32) (id int32, unclean bool) {
 			return id, false
 		}
 	}
-	if e.view.uncleanAllowed(e.topic.Name) {
+	if e.unclean || e.view.uncleanAllowed(e.topic.Name) {
 		if i := slices.IndexFunc(p.Replicas, e.eligible); i >= 0 {
 			return p.Replicas[i], true
 		}

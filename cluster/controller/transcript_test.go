@@ -142,6 +142,10 @@ func (s *stage) run(command string) string {
 			}
 		}
 		return out
+	case "balance":
+		records := s.view().balance()
+		s.apply(records)
+		return s.print(records)
 	case "show":
 		return s.show(args[0])
 	default:
@@ -201,6 +205,7 @@ var commands = map[string]func(*stage, []string) kmsg.Request{
 		r.BrokerID = number(w[0])
 		return r
 	},
+	"elect": electCommand,
 	"pids": func(s *stage, w []string) kmsg.Request { // pids BROKER [epoch=N]
 		r := kmsg.NewPtrAllocateProducerIDsRequest()
 		r.BrokerID = number(w[0])
@@ -320,6 +325,29 @@ func alterCommand(_ *stage, w []string) kmsg.Request {
 }
 
 // incrCommand: incr RESOURCE [set:KEY=VALUE] [del:KEY] [append:KEY=VALUE] [subtract:KEY=VALUE] [twice]
+// electCommand: elect preferred|unclean|0…9 [topic:0,1 …]; without topics all.
+func electCommand(_ *stage, w []string) kmsg.Request {
+	r := kmsg.NewPtrElectLeadersRequest()
+	r.Version = r.MaxVersion()
+	switch w[0] {
+	case "preferred":
+	case "unclean":
+		r.ElectionType = uncleanElection
+	default:
+		r.ElectionType = int8(number(w[0]))
+	}
+	for _, arg := range w[1:] {
+		name, ids, _ := strings.Cut(arg, ":")
+		t := kmsg.NewElectLeadersRequestTopic()
+		t.Topic = name
+		for _, id := range strings.Split(ids, ",") {
+			t.Partitions = append(t.Partitions, number(id))
+		}
+		r.Topics = append(r.Topics, t)
+	}
+	return r
+}
+
 func incrCommand(_ *stage, w []string) kmsg.Request {
 	r := kmsg.NewPtrIncrementalAlterConfigsRequest()
 	a := kmsg.NewIncrementalAlterConfigsRequestResource()
@@ -505,6 +533,13 @@ func printResponse(response kmsg.Response) string {
 		line("", r.ErrorCode, nil, fmt.Sprintf("epoch=%d", r.BrokerEpoch))
 	case *kmsg.BrokerHeartbeatResponse:
 		line("", r.ErrorCode, nil, fmt.Sprintf("caughtUp=%v fenced=%v shutDown=%v", r.IsCaughtUp, r.IsFenced, r.ShouldShutdown))
+	case *kmsg.ElectLeadersResponse:
+		line("", r.ErrorCode, nil, "")
+		for _, t := range r.Topics {
+			for _, p := range t.Partitions {
+				line(fmt.Sprintf("%s-%d", t.Topic, p.Partition), p.ErrorCode, p.ErrorMessage, "")
+			}
+		}
 	case *kmsg.UnregisterBrokerResponse:
 		line("", r.ErrorCode, r.ErrorMessage, "")
 	case *kmsg.AllocateProducerIDsResponse:

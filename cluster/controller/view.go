@@ -61,6 +61,8 @@ func (v *view) decide(req kmsg.Request) ([]metadata.Record, kmsg.Response, error
 		return decided(v.unregisterBroker(r))
 	case *kmsg.AlterPartitionRequest:
 		return decided(v.alterPartition(r))
+	case *kmsg.ElectLeadersRequest:
+		return decided(v.electLeaders(r))
 	case *kmsg.UpdateFeaturesRequest:
 		return decided(v.updateFeatures(r))
 	}

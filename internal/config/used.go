@@ -37,7 +37,7 @@ var used = []string{
 	"transaction.state.log.load.buffer.size", "transaction.state.log.min.isr", "transaction.state.log.num.partitions",
 	"transaction.state.log.replication.factor", "transaction.state.log.segment.bytes", "transaction.two.phase.commit.enable",
 	"transactional.id.expiration.ms",
-	"controller.quorum.election.timeout.ms", "controller.quorum.request.timeout.ms", "initial.broker.registration.timeout.ms",
+	"auto.leader.rebalance.enable", "leader.imbalance.check.interval.seconds", "controller.quorum.election.timeout.ms", "controller.quorum.request.timeout.ms", "initial.broker.registration.timeout.ms",
 }
 
 // unused lists what somebody set in vain.

@@ -237,9 +237,9 @@ func TestThreeNodesAreOneCluster(t *testing.T) {
 }
 
 // The controller vanishes: another one takes over and answers within two seconds, fences it, and lets others lead what it led. When it
-// comes back it follows, and has missed nothing.
+// comes back it follows, has missed nothing, and leads again what it led by preference once it is in sync.
 func TestControllerIsCutOff(t *testing.T) {
-	c := newNodes(t, 3)
+	c := newNodes(t, 3, "leader.imbalance.check.interval.seconds=1")
 	c.start(0, 1, 2)
 	old := c.leader()
 	other := (old + 1) % 3
@@ -270,6 +270,14 @@ func TestControllerIsCutOff(t *testing.T) {
 	c.eventually("return", func() bool {
 		im := c.running[old].image()
 		return im.Topic("after") != nil && !im.Broker(id).Fenced && im.ControllerID() != id
+	})
+	c.eventually("leadership of preferred replicas", func() bool {
+		for topic := range c.running[old].image().Topics() {
+			if p := topic.Partitions[0]; p.Leader != p.Replicas[0] || len(p.ISR) != len(p.Replicas) {
+				return false
+			}
+		}
+		return true
 	})
 }
 

@@ -1,0 +1,44 @@
+package handlers
+
+import (
+	"context"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"grete/protocol"
+)
+
+// ElectLeaders is decided by the controller. Version 0 has no error for the whole: each partition gets it.
+func ElectLeaders(b *Broker, ctx context.Context, r *protocol.Request) {
+	req := r.Body.(*kmsg.ElectLeadersRequest)
+	resp, err := b.change(ctx, r, req)
+	if err == nil {
+		r.Respond(resp)
+		return
+	}
+	failed := req.ResponseKind().(*kmsg.ElectLeadersResponse)
+	failed.ErrorCode = codeOf(err)
+	for _, t := range req.Topics {
+		topic := kmsg.NewElectLeadersResponseTopic()
+		topic.Topic = t.Topic
+		for _, index := range t.Partitions {
+			p := kmsg.NewElectLeadersResponseTopicPartition()
+			p.Partition, p.ErrorCode = index, failed.ErrorCode
+			topic.Partitions = append(topic.Partitions, p)
+		}
+		failed.Topics = append(failed.Topics, topic)
+	}
+	r.Respond(failed)
+}
+
+// UnregisterBroker is decided by the controller.
+func UnregisterBroker(b *Broker, ctx context.Context, r *protocol.Request) {
+	req := r.Body.(*kmsg.UnregisterBrokerRequest)
+	resp, err := b.change(ctx, r, req)
+	if err != nil {
+		failed := req.ResponseKind().(*kmsg.UnregisterBrokerResponse)
+		failed.ErrorCode = codeOf(err)
+		resp = failed
+	}
+	r.Respond(resp)
+}
