@@ -111,9 +111,16 @@ func (n *Node) resign(p *replica.Partition, epoch int32) {
 	}
 }
 
-// applyImage follows the metadata: first the partitions, then what groups committed for topics that are no more, and
+// applyImage follows the metadata from this run's registration on, beginning with all of it: what a start replays before is history, in which
+// this broker may have led, and logs may have belonged to other topics of the same names. First the partitions, then what groups committed for topics that are no more, and
 // the topics that are new to their expressions.
 func (n *Node) applyImage(old, im *metadata.Image, delta metadata.Delta) {
+	if !n.entered {
+		if self := im.Broker(n.o.Config.NodeID); self == nil || self.Incarnation != n.incarnation {
+			return
+		}
+		n.entered, old, delta = true, &metadata.Image{}, im.All()
+	}
 	n.configureCleaner(im, delta)
 	n.replicas.Apply(old, im, delta)
 	var gone []string

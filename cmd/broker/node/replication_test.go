@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"grete/cluster/metadata"
+	"grete/internal/vfs"
 )
 
 // client is a producer or consumer of all nodes.
@@ -136,5 +137,23 @@ func TestTransactionsSpanBrokers(t *testing.T) {
 		if n != 1 || what[2] == '1' || what[2] == '4' {
 			t.Errorf("%s read %d times", what, n)
 		}
+	}
+}
+
+// What a start replays up to this run's registration reaches neither replicas nor coordinators: this node has none yet.
+func TestHistoryIsNotFollowed(t *testing.T) {
+	n := &Node{o: options(t, vfs.NewMem(), "node.id=1"), incarnation: metadata.UUID{1: 1}}
+	id := metadata.UUID{2: 2}
+	im, delta, err := new(metadata.Image).Apply([]metadata.Record{
+		&metadata.RegisterBrokerRecord{BrokerID: 1, Incarnation: metadata.UUID{3: 3}},
+		&metadata.TopicRecord{Name: "t", ID: id},
+		&metadata.PartitionRecord{TopicID: id, Partition: metadata.Partition{Replicas: []int32{1}, ISR: []int32{1}, Leader: 1}},
+	}, 2, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.applyImage(&metadata.Image{}, im, delta)
+	if n.entered {
+		t.Error("a former run's registration counts")
 	}
 }
