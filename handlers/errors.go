@@ -69,7 +69,6 @@ var codes = []struct {
 	{cluster.ErrOtherCluster, kerr.InconsistentClusterID},
 	{cluster.ErrEmptied, nil},
 	{cluster.ErrWrongNode, nil},
-	{raftlog.ErrChanging, kerr.NotController},
 
 	{context.DeadlineExceeded, kerr.RequestTimedOut},
 	{context.Canceled, kerr.RequestTimedOut},

@@ -63,7 +63,6 @@ var sentinels = map[string]struct {
 	"cluster/metadata.ErrUnapplicable":    {metadata.ErrUnapplicable, -1},
 	"cluster/metadata.ErrMalformed":       {metadata.ErrMalformed, -1},
 	"cluster/raftlog.ErrNotLeader":        {raftlog.ErrNotLeader, 41},
-	"cluster/raftlog.ErrChanging":         {raftlog.ErrChanging, 41},
 	"cluster/raftlog.ErrStopped":          {raftlog.ErrStopped, 41},
 	"cluster/raftlog.ErrNoRoom":           {raftlog.ErrNoRoom, 56},
 	"cluster/raftlog.ErrDamaged":          {raftlog.ErrDamaged, -1},

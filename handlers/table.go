@@ -52,6 +52,7 @@ var table = []API{
 	{43, 0, 2, ElectLeaders},
 	{44, 0, 1, IncrementalAlterConfigs},
 	{47, 0, 0, OffsetDelete},
+	{55, 0, 2, DescribeQuorum},
 	{60, 0, 2, DescribeCluster},
 	{61, 0, 0, DescribeProducers},
 	{64, 0, 0, UnregisterBroker},

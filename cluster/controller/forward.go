@@ -93,6 +93,10 @@ func (n *Node) Decide(ctx context.Context, p protocol.Principal, req kmsg.Reques
 
 // decideHere queues a request for the decider and waits for the outcome.
 func (n *Node) decideHere(ctx context.Context, p protocol.Principal, req kmsg.Request) outcome {
+	if r, ok := req.(*kmsg.DescribeQuorumRequest); ok {
+		resp, err := n.describeQuorum(r)
+		return outcome{response: resp, err: err}
+	}
 	reply := make(chan outcome, 1)
 	o := &op{principal: p, request: req, gone: ctx.Done(), reply: reply}
 	select {

@@ -65,8 +65,9 @@ const (
 type Options struct {
 	NodeID    int32
 	ClusterID string
-	Voters    []int32     // of a new metadata log; nil: this node alone
-	Log       raftlog.Log // the metadata log, created with LogID and LogConfig
+	Voters    []int32      // of a new metadata log; nil: this node alone
+	Quorum    []QuorumNode // where the controllers listen, as far as is known
+	Log       raftlog.Log  // the metadata log, created with LogID and LogConfig
 	FS        vfs.FS
 	Dir       string // of the metadata log's partition
 	Clock     clock.Clock

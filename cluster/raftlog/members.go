@@ -2,7 +2,6 @@ package raftlog
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -95,25 +94,6 @@ func (n *Node) quorum() Quorum {
 }
 
 func (n *Node) leads() bool { return n.lead.NodeID == n.o.NodeID }
-
-// ErrChanging: another change of the members is not committed yet.
-var ErrChanging = errors.New("the members of the quorum are being changed")
-
-// ChangeMember proposes, as leader, one change; Quorum shows it once it is committed.
-func (n *Node) ChangeMember(kind raftpb.ConfChangeType, id int32) error {
-	var err error
-	stopped := n.call(func() {
-		if !n.leads() {
-			err = ErrNotLeader
-			return
-		}
-		node := raftID(id)
-		err = n.raw.ProposeConfChange(&raftpb.ConfChangeV2{
-			Changes: []*raftpb.ConfChangeSingle{{Type: kind.Enum(), NodeId: &node}},
-		})
-	})
-	return errors.Join(stopped, err)
-}
 
 // Resign, called by a leader that is about to stop, has the voter lead that has most of the log, and returns when another leads
 // or ctx ends. Followers and lone voters resign at once.

@@ -2,7 +2,9 @@ package node
 
 import (
 	"context"
+	"net"
 	"path"
+	"strconv"
 
 	"grete/cluster/controller"
 	"grete/cluster/metadata"
@@ -18,7 +20,7 @@ func (n *Node) startController(ctx context.Context) error {
 		return err
 	}
 	o := controller.Options{
-		NodeID: cfg.NodeID, ClusterID: n.clusterID, Voters: n.voterIDs(), Log: log, FS: n.o.FS, Dir: path.Join(log.Dir(), controller.LogID.String()),
+		NodeID: cfg.NodeID, ClusterID: n.clusterID, Voters: n.voterIDs(), Quorum: n.quorumNodes(), Log: log, FS: n.o.FS, Dir: path.Join(log.Dir(), controller.LogID.String()),
 		Clock: n.o.Clock, Rand: n.newRand(), Logger: n.o.Log, Config: cfg.Layers,
 		OnImage: n.applyImage, OnFailure: n.fail,
 	}
@@ -50,6 +52,21 @@ func (n *Node) connect(o *controller.Options) *raftlog.Peers {
 	o.Transport, o.Forward = peers, links
 	n.quorum.peers.Store(peers)
 	return peers
+}
+
+// quorumNodes are the voters that the configuration names.
+func (n *Node) quorumNodes() []controller.QuorumNode {
+	names := n.o.Config.List("controller.listener.names")
+	var out []controller.QuorumNode
+	for _, v := range n.o.Config.Voters {
+		host, port, err := net.SplitHostPort(v.Address)
+		number, _ := strconv.ParseUint(port, 10, 16)
+		if err != nil {
+			continue // the definition has checked it
+		}
+		out = append(out, controller.QuorumNode{ID: v.ID, Listener: metadata.Endpoint{Listener: names[0], Host: host, Port: uint16(number)}})
+	}
+	return out
 }
 
 // handOver has a stop begin with giving away what others can take: partitions to other brokers, the quorum to another voter. A node that is

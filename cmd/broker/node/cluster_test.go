@@ -233,6 +233,29 @@ func TestThreeNodesAreOneCluster(t *testing.T) {
 		if i != c.leader() && n.image().ControllerID() != int32(c.leader()+1) {
 			t.Errorf("node %d takes %d for the controller", i+1, n.image().ControllerID())
 		}
+		c.requireQuorum(i)
+	}
+}
+
+// requireQuorum asks node i who votes.
+func (c *nodes) requireQuorum(i int) {
+	c.t.Helper()
+	req := kmsg.NewPtrDescribeQuorumRequest()
+	topic := kmsg.NewDescribeQuorumRequestTopic()
+	topic.Topic, topic.Partitions = "__cluster_metadata", []kmsg.DescribeQuorumRequestTopicPartition{{Partition: 0}, {Partition: 1}}
+	req.Topics = append(req.Topics, topic)
+	resp, err := req.RequestWith(context.Background(), client(c.t, c.running[i]))
+	if err != nil || resp.ErrorCode != 0 {
+		c.t.Fatalf("%+v, %v", resp, err)
+	}
+	p, wrong := resp.Topics[0].Partitions[0], resp.Topics[0].Partitions[1]
+	if p.LeaderID != int32(c.leader()+1) || len(p.CurrentVoters) != 3 || len(p.Observers) > 0 || len(resp.Nodes) != 3 || wrong.ErrorCode != 3 {
+		c.t.Errorf("%+v", resp)
+	}
+	for _, v := range p.CurrentVoters {
+		if v.LogEndOffset <= 0 || v.LogEndOffset > p.HighWatermark+10 {
+			c.t.Errorf("%+v at a high watermark of %d", v, p.HighWatermark)
+		}
 	}
 }
 
