@@ -2,9 +2,7 @@ package handlers
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 
@@ -144,31 +142,30 @@ func (p *produce) addPartition(t *kmsg.ProduceRequestTopic, topicAt int, part *k
 	})
 }
 
-// zstdVersion is the first that may carry zstd (KIP-110).
-const zstdVersion = 7
-
-// refuseWhole looks for what refuses all partitions of a request at once: bytes that are no batch, and transactional
-// batches without a transactional id. Kafka looks for the latter first thing, and comes upon the former doing so.
+// refuseWhole looks for what refuses all partitions of a request at once, and marks those that belong to a transaction.
 func (p *produce) refuseWhole() (refused bool) {
+	check := batch.RequestCheck{Version: p.r.Version, HasTransactionID: p.req.TransactionID != nil}
 	for i := range p.entries {
 		e := &p.entries[i]
-		first, fault := firstBatch(e.records)
-		switch {
-		case fault != "":
-			p.failAll(kerr.CorruptMessage.Code, &fault)
+		var err error
+		if e.transactional, err = check.Add(e.records); err != nil {
+			p.failAllFor(err)
 			return true
-		case first != nil && p.r.Version < zstdVersion && first.Codec() > batch.Zstd:
-			p.failAll(kerr.UnknownServerError.Code, nil) // looking for zstd, Kafka comes upon an unknown codec
-			return true
-		case first == nil || !first.Transactional():
-		case p.req.TransactionID == nil:
-			p.failAll(kerr.TransactionalIDAuthorizationFailed.Code, nil)
-			return true
-		default:
-			e.transactional = first.ProducerID() >= 0
 		}
 	}
+	if err := check.Err(); err != nil {
+		p.failAllFor(err)
+		return true
+	}
 	return false
+}
+
+func (p *produce) failAllFor(err error) {
+	var message *string
+	if invalid := (*batch.Error)(nil); errors.As(err, &invalid) {
+		message = invalid.Answer()
+	}
+	p.failAll(codeOf(err), message)
 }
 
 func (p *produce) failAll(code int16, message *string) {
@@ -230,8 +227,8 @@ func (p *produce) refuse(e *produceEntry, err error) {
 	if explained := (*explainedError)(nil); errors.As(err, &explained) {
 		a.ErrorMessage = &explained.text
 	}
-	if invalid := (*batch.Error)(nil); errors.As(err, &invalid) && len(invalid.Records) > 0 {
-		a.ErrorMessage = &invalid.Message
+	if invalid := (*batch.Error)(nil); errors.As(err, &invalid) {
+		a.ErrorMessage = invalid.Answer()
 		for i := range invalid.Records {
 			r := kmsg.NewProduceResponseTopicPartitionErrorRecord()
 			r.RelativeOffset, r.ErrorMessage = invalid.Records[i].Index, &invalid.Records[i].Message
@@ -259,29 +256,6 @@ func tellsLogStart(e *produceEntry, a *kmsg.ProduceResponseTopicPartition) bool 
 		return oneBatch(e.records)
 	}
 	return e.partition != nil && e.unverified == nil
-}
-
-// firstBatch returns the first batch if it is whole and of magic 2, or what is wrong with its frame, in Kafka's words
-// (ByteBufferLogInputStream).
-func firstBatch(records []byte) (first batch.Batch, fault string) {
-	const lengthAt, magicAt, smallest = 8, 16, 14
-	if len(records) < batch.Overhead {
-		return nil, ""
-	}
-	if n := int32(binary.BigEndian.Uint32(records[lengthAt:])); n < smallest {
-		return nil, fmt.Sprintf("Record size %d is less than the minimum record overhead (%d)", n, smallest)
-	}
-	if len(records) <= magicAt {
-		return nil, ""
-	}
-	if magic := int8(records[magicAt]); magic < 0 || magic > 2 {
-		return nil, fmt.Sprintf("Invalid magic found in record: %d", magic)
-	}
-	first, _, err := batch.Next(records)
-	if err != nil {
-		return nil, ""
-	}
-	return first, ""
 }
 
 // oneBatch says whether records have the shape that every Produce request must have.

@@ -117,18 +117,28 @@ func TestProduceInTransaction(t *testing.T) {
 	}
 }
 
-// One partition whose bytes are no batch fails them all, before anything is written.
+// One partition whose bytes are no batch, or end before the producer id, fails them all before anything is written.
 func TestProduceOfGarbageWritesNothing(t *testing.T) {
 	r := newRig(t)
 	r.createTopic("t", 2)
-	bad := records(t, plain, "v")
-	bad[16] = 9
-	req := produceRequest("t", 0, -1, records(t, plain, "v"))
-	req.Topics[0].Partitions = append(req.Topics[0].Partitions, produceRequest("t", 1, -1, bad).Topics[0].Partitions...)
 	w := r.dial()
-	for _, p := range call[*kmsg.ProduceResponse](w, 9, req).Topics[0].Partitions {
-		if p.ErrorCode != 2 || p.ErrorMessage == nil || *p.ErrorMessage != "Invalid magic found in record: 9" {
-			t.Errorf("%+v", p)
+	badMagic, short := records(t, plain, "v"), records(t, plain, "v")[:50]
+	badMagic[16] = 9
+	short[11] = 50 - batch.Overhead
+	for _, c := range []struct {
+		raw     []byte
+		code    int16
+		message string
+	}{
+		{badMagic, 2, "Invalid magic found in record: 9"},
+		{short, -1, ""},
+	} {
+		req := produceRequest("t", 0, -1, records(t, plain, "v"))
+		req.Topics[0].Partitions = append(req.Topics[0].Partitions, produceRequest("t", 1, -1, c.raw).Topics[0].Partitions...)
+		for _, p := range call[*kmsg.ProduceResponse](w, 9, req).Topics[0].Partitions {
+			if p.ErrorCode != c.code || (p.ErrorMessage != nil) != (c.message != "") || c.message != "" && *p.ErrorMessage != c.message {
+				t.Errorf("%+v, want %d %q", p, c.code, c.message)
+			}
 		}
 	}
 	if p := w.produce("t", 0, "v"); p.BaseOffset != 0 {

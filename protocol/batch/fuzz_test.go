@@ -105,7 +105,7 @@ func FuzzValidate(f *testing.F) {
 		p := policyOf(topics[int(topic)%len(topics)], caseNow, 9)
 		p.MaxMessageBytes = min(p.MaxMessageBytes, 1<<16) // keeps what a bomb may cost small
 		raw = resign(raw)
-		_, _ = CheckRequest(slices.Values([][]byte{raw}))
+		_, _ = checkRequest(&RequestCheck{Version: int16(topic) % 14}, raw)
 		checkSkim(t, raw, p)
 		r, err := Validate(slices.Clone(raw), p)
 		if err != nil {

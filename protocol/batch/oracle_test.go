@@ -144,7 +144,7 @@ func TestAgainstKafka(t *testing.T) {
 				p.NowMs = theirs.LogAppendTime
 			}
 			var r Result
-			_, err := CheckRequest(slices.Values([][]byte{c.raw}))
+			_, err := checkRequest(&RequestCheck{Version: version}, c.raw)
 			if err == nil {
 				r, err = Validate(slices.Clone(c.raw), p)
 			}

@@ -44,7 +44,7 @@ type validationCase struct {
 	raw     []byte
 	code    *kerr.Error // nil: accepted
 	refused []int32     // indexes of ErrorRecords
-	request *kerr.Error // of CheckRequest, which precedes
+	request *kerr.Error // of RequestCheck, which precedes
 	// ours says that Kafka answers otherwise, and why we differ.
 	ours string
 }

@@ -36,9 +36,9 @@ func TestValidateAnswers(t *testing.T) {
 	for _, c := range validationCases(t) {
 		t.Run(c.name, func(t *testing.T) {
 			topic, version := caseTopic(c)
-			_, err := CheckRequest(slices.Values([][]byte{c.raw}))
+			_, err := checkRequest(&RequestCheck{Version: version}, c.raw)
 			if (c.request == nil) != (err == nil) || (err != nil && !errors.Is(err, c.request)) {
-				t.Fatalf("CheckRequest: %v", err)
+				t.Fatalf("RequestCheck: %v", err)
 			}
 			r, err := Validate(slices.Clone(c.raw), policyOf(topic, caseNow, version))
 			if c.code == nil {
@@ -94,29 +94,50 @@ func checkAccepted(t *testing.T, c validationCase, r Result, p *Policy) {
 	}
 }
 
-func TestCheckRequest(t *testing.T) {
+// checkRequest adds all partitions, and tells which are transactional.
+func checkRequest(c *RequestCheck, partitions ...[]byte) (transactional []bool, err error) {
+	for _, raw := range partitions {
+		is, err := c.Add(raw)
+		if err != nil {
+			return nil, err
+		}
+		transactional = append(transactional, is)
+	}
+	return transactional, c.Err()
+}
+
+func TestRequestCheck(t *testing.T) {
 	good := build(t, clientOptions(None), recordsAt(caseNow)...)
 	o := clientOptions(None)
 	o.ProducerID, o.BaseSequence, o.Transactional = 1, 0, true
 	txn := build(t, o, recordsAt(caseNow)...)
 	wrongMagic := damaged(good, func(b Batch) { b[magicAt] = 3 })
+	wrongCodec := damaged(good, func(b Batch) { b[attributesAt+1] = 7 })
 	short := damaged(good[:50], func(b Batch) { b.put32(lengthAt, 50-Overhead) })
+	shortTxn := damaged(short, func(b Batch) { b[attributesAt+1] = transactionalBit })
+	named, old := RequestCheck{Version: 9, HasTransactionID: true}, RequestCheck{Version: 6}
 	for name, c := range map[string]struct {
+		check         RequestCheck
 		partitions    [][]byte
-		transactional bool
+		transactional []bool
 		want          error
 	}{
-		"good":                     {[][]byte{good, good}, false, nil},
-		"one transactional":        {[][]byte{good, txn, good}, true, nil},
-		"nothing":                  {[][]byte{nil}, false, nil},
-		"cut":                      {[][]byte{good[:70]}, false, nil},
-		"second batch corrupt":     {[][]byte{append(slices.Clone(good), make([]byte, 20)...)}, false, nil},
-		"second partition corrupt": {[][]byte{good, wrongMagic}, false, kerr.CorruptMessage},
-		"short":                    {[][]byte{short, good}, false, kerr.UnknownServerError},
-		"corrupt after short":      {[][]byte{short, wrongMagic}, false, kerr.CorruptMessage},
+		"good":                     {named, [][]byte{good, good}, []bool{false, false}, nil},
+		"one transactional":        {named, [][]byte{good, txn, good}, []bool{false, true, false}, nil},
+		"without transactional id": {RequestCheck{Version: 9}, [][]byte{good, txn, wrongMagic}, nil, kerr.TransactionalIDAuthorizationFailed},
+		"nothing":                  {named, [][]byte{nil}, []bool{false}, nil},
+		"cut":                      {named, [][]byte{good[:70]}, []bool{false}, nil},
+		"second batch corrupt":     {named, [][]byte{append(slices.Clone(good), make([]byte, 20)...)}, []bool{false}, nil},
+		"second partition corrupt": {named, [][]byte{good, wrongMagic}, nil, kerr.CorruptMessage},
+		"corrupt, transactional":   {old, [][]byte{wrongMagic, txn}, nil, kerr.CorruptMessage},
+		"short":                    {named, [][]byte{short, good}, []bool{false, false}, kerr.UnknownServerError},
+		"corrupt after short":      {named, [][]byte{short, wrongMagic}, nil, kerr.CorruptMessage},
+		"short, transactional":     {old, [][]byte{short, shortTxn}, nil, kerr.TransactionalIDAuthorizationFailed},
+		"codec before zstd":        {old, [][]byte{wrongCodec, good}, []bool{false, false}, kerr.UnknownServerError},
+		"codec since zstd":         {named, [][]byte{wrongCodec}, []bool{false}, nil}, // the partition's own error
 	} {
-		transactional, err := CheckRequest(slices.Values(c.partitions))
-		if !errors.Is(err, c.want) || transactional != c.transactional {
+		transactional, err := checkRequest(&c.check, c.partitions...)
+		if !errors.Is(err, c.want) || !slices.Equal(transactional, c.transactional) {
 			t.Errorf("%s: %v, %v", name, transactional, err)
 		}
 	}
