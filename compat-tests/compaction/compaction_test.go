@@ -2,7 +2,6 @@ package compaction
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -50,10 +49,7 @@ func run(t *testing.T, ctx context.Context, startBroker func(context.Context, ka
 	if s != nil {
 		defer s.stop()
 	}
-	if errors.Is(err, kafka.ErrMissing) {
-		t.Skip(err)
-	}
-	must(t, err)
+	kafka.SkipOrFail(t, err)
 	w, err := newStream(s)
 	defer w.close()
 	must(t, err)

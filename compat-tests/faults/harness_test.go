@@ -54,12 +54,7 @@ func startUnder(t *testing.T, dir string, p properties, under ...string) *kafka.
 		all[k] = v
 	}
 	b, err := kafka.StartGrete(context.Background(), kafka.Options{Dir: dir, Properties: all, Under: under})
-	if errors.Is(err, kafka.ErrMissing) {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	kafka.SkipOrFail(t, err)
 	t.Cleanup(func() {
 		_ = b.Kill()
 		if t.Failed() {

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -309,12 +308,7 @@ func TestStartOnFullDisk(t *testing.T) {
 func runUntilExit(t *testing.T, d time.Duration, args ...string) (code int, out string) {
 	t.Helper()
 	bin, err := kafka.GreteBin()
-	if errors.Is(err, kafka.ErrMissing) {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	kafka.SkipOrFail(t, err)
 	var b bytes.Buffer
 	cmd := exec.Command(bin, append([]string{"serve", "--listen", "127.0.0.1:0", "--set", "admin.listen="}, args...)...)
 	cmd.Stdout, cmd.Stderr = &b, &b

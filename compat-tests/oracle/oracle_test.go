@@ -3,7 +3,6 @@ package oracle
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"maps"
 	"os"
 	"regexp"
@@ -33,12 +32,7 @@ func start(t *testing.T, name string, launch func(context.Context, kafka.Options
 	t.Helper()
 	dir := t.TempDir()
 	b, err := launch(context.Background(), kafka.Options{Dir: dir, Properties: properties})
-	if errors.Is(err, kafka.ErrMissing) {
-		t.Skipf("skipped: %v", err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	kafka.SkipOrFail(t, err)
 	t.Cleanup(func() {
 		if err := b.Stop(); err != nil {
 			t.Error(err)
