@@ -45,7 +45,12 @@ func (s *segment) findTimestamp(targetMs, from int64) (TimestampOffset, error) {
 	if err != nil {
 		return noTimestampOffset, err
 	}
-	first, err := s.locate(max(start, from, s.base))
+	return s.firstFitting(max(start, from, s.base), func(ts, offset int64) bool { return ts >= targetMs && offset >= from })
+}
+
+// firstFitting finds the first record that fits, from the batch on that has the offset from.
+func (s *segment) firstFitting(from int64, fits func(timestampMs, offset int64) bool) (TimestampOffset, error) {
+	first, err := s.locate(from)
 	if errors.Is(err, io.EOF) {
 		return noTimestampOffset, nil
 	}
@@ -57,7 +62,7 @@ func (s *segment) findTimestamp(targetMs, from int64) (TimestampOffset, error) {
 		return noTimestampOffset, err
 	}
 	defer o.release()
-	return scanTimestamp(o, first.pos, s.size.Load(), func(ts, offset int64) bool { return ts >= targetMs && offset >= from })
+	return scanTimestamp(o, first.pos, s.size.Load(), fits)
 }
 
 // beforeTimestamp is an offset below which no record reaches targetMs: that of the last time entry below it.
@@ -143,25 +148,9 @@ func (l *Log) MaxTimestampOffset() (TimestampOffset, error) {
 	if best.timestampMs < 0 {
 		return noTimestampOffset, nil
 	}
-	f, err := in.findExact(best)
+	f, err := in.firstFitting(best.offset, func(ts, _ int64) bool { return ts == best.timestampMs })
 	if err != nil {
 		return noTimestampOffset, l.fault("find timestamp", in.base, err)
 	}
 	return f, nil
-}
-
-func (s *segment) findExact(t timestampAt) (TimestampOffset, error) {
-	at, err := s.locate(t.offset)
-	if errors.Is(err, io.EOF) {
-		return noTimestampOffset, nil
-	}
-	if err != nil {
-		return noTimestampOffset, err
-	}
-	o, err := s.openData()
-	if err != nil {
-		return noTimestampOffset, err
-	}
-	defer o.release()
-	return scanTimestamp(o, at.pos, s.size.Load(), func(ts, _ int64) bool { return ts == t.timestampMs })
 }

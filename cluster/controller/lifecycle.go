@@ -84,7 +84,7 @@ func (l *Lifecycle) Start(ctx context.Context) error {
 		if errors.Is(err, ErrStopped) {
 			return err
 		}
-		if err := l.pause(ctx, retryEvery); err != nil {
+		if err := clock.Pause(ctx, l.o.Clock, retryEvery); err != nil {
 			return err
 		}
 	}
@@ -145,7 +145,7 @@ func (l *Lifecycle) run() {
 			return
 		}
 		if l.shutdown.Load() {
-			_ = l.pause(l.ctx, time.Millisecond)
+			_ = clock.Pause(l.ctx, l.o.Clock, time.Millisecond)
 			poke(l.wake)
 		}
 	}
@@ -162,7 +162,7 @@ func (l *Lifecycle) recover(err error) {
 			l.o.Logger.Error().Err(err).Msg("the broker cannot register again")
 		}
 	}
-	if l.pause(l.ctx, retryEvery) == nil {
+	if clock.Pause(l.ctx, l.o.Clock, retryEvery) == nil {
 		poke(l.wake)
 	}
 }
@@ -186,7 +186,7 @@ func (l *Lifecycle) register(ctx context.Context) error {
 			return err
 		}
 		l.o.Logger.Warn().Err(err).Msg("the broker is not registered yet")
-		if err := l.pause(ctx, retryEvery); err != nil {
+		if err := clock.Pause(ctx, l.o.Clock, retryEvery); err != nil {
 			return err
 		}
 	}
@@ -231,17 +231,4 @@ func (l *Lifecycle) heartbeat(ctx context.Context) (*kmsg.BrokerHeartbeatRespons
 		return nil, kerr.ErrorForCode(heard.ErrorCode)
 	}
 	return heard, nil
-}
-
-// pause waits on the injected clock.
-func (l *Lifecycle) pause(ctx context.Context, d time.Duration) error {
-	over := make(chan struct{})
-	timer := l.o.Clock.AfterFunc(d, func() { close(over) })
-	defer timer.Stop()
-	select {
-	case <-over:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
