@@ -3,7 +3,6 @@ package group
 import (
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -63,49 +62,9 @@ func (s *shard) describe(id string, version int16) kmsg.DescribeGroupsResponseGr
 // ListGroups lists the groups of all shards that this broker leads; empty filters match all, and neither is sensitive
 // to case. A shard that is loading fails the whole list.
 func (s *Service) ListGroups(states, types []string, answer func(code int16, groups []kmsg.ListGroupsResponseGroup)) {
-	partitions := s.rt.Partitions()
-	slices.Sort(partitions)
-	l := &listing{parts: make([][]kmsg.ListGroupsResponseGroup, len(partitions)), waiting: len(partitions), answer: answer}
-	if l.waiting == 0 {
-		answer(0, nil)
-		return
-	}
 	match := matcher(states, types)
-	for i, p := range partitions {
-		s.rt.Submit(p, op{
-			Run: func(sh *shard, tx *coordinator.Tx) {
-				groups := sh.list(match)
-				tx.Reply(func(err error) { l.done(i, groups, err) })
-			},
-			Refuse: func(err error) { l.done(i, nil, err) },
-		})
-	}
-}
-
-// listing gathers the shards' parts.
-type listing struct {
-	mu      sync.Mutex
-	parts   [][]kmsg.ListGroupsResponseGroup
-	waiting int
-	code    int16
-	answer  func(int16, []kmsg.ListGroupsResponseGroup)
-}
-
-func (l *listing) done(i int, groups []kmsg.ListGroupsResponseGroup, err error) {
-	l.mu.Lock()
-	l.parts[i] = groups
-	if code := coordinator.Code(err); code != 0 && code != kerr.NotCoordinator.Code {
-		l.code = code
-	}
-	l.waiting--
-	last := l.waiting == 0
-	l.mu.Unlock()
-	switch {
-	case last && l.code != 0:
-		l.answer(l.code, nil)
-	case last:
-		l.answer(0, slices.Concat(l.parts...))
-	}
+	read := func(sh *shard, _ *coordinator.Tx) []kmsg.ListGroupsResponseGroup { return sh.list(match) }
+	coordinator.List(s.rt, read, func(groups []kmsg.ListGroupsResponseGroup, err error) { answer(coordinator.Code(err), groups) })
 }
 
 func matcher(states, types []string) func(group) bool {

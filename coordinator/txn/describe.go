@@ -4,7 +4,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
@@ -57,24 +56,12 @@ type Listed struct {
 // are the filters that name no state.
 func (s *Service) List(r ListRequest, answer func(ids []Listed, unknownStates []string, err error)) {
 	f, unknown, err := newFilter(r)
-	partitions := s.rt.Partitions()
-	slices.Sort(partitions)
-	if err != nil || len(partitions) == 0 {
+	if err != nil {
 		answer(nil, unknown, err)
 		return
 	}
-	l := &listing{parts: make([][]Listed, len(partitions)), waiting: len(partitions), answer: func(ids []Listed, err error) {
-		answer(ids, unknown, err)
-	}}
-	for i, p := range partitions {
-		s.rt.Submit(p, op{
-			Run: func(sh *shard, tx *coordinator.Tx) {
-				ids := sh.list(f, tx.NowMs)
-				tx.Reply(func(err error) { l.done(i, ids, err) })
-			},
-			Refuse: func(err error) { l.done(i, nil, err) },
-		})
-	}
+	read := func(sh *shard, tx *coordinator.Tx) []Listed { return sh.list(f, tx.NowMs) }
+	coordinator.List(s.rt, read, func(ids []Listed, err error) { answer(ids, unknown, err) })
 }
 
 type filter struct {
@@ -116,30 +103,4 @@ func (sh *shard) list(f filter, nowMs int64) []Listed {
 	}
 	slices.SortFunc(out, func(a, b Listed) int { return strings.Compare(a.ID, b.ID) })
 	return out
-}
-
-// listing gathers the shards' parts.
-type listing struct {
-	mu      sync.Mutex
-	parts   [][]Listed
-	waiting int
-	err     error
-	answer  func([]Listed, error)
-}
-
-func (l *listing) done(i int, ids []Listed, err error) {
-	l.mu.Lock()
-	l.parts[i] = ids
-	if code := coordinator.Code(err); code != 0 && code != kerr.NotCoordinator.Code {
-		l.err = err
-	}
-	l.waiting--
-	last := l.waiting == 0
-	l.mu.Unlock()
-	switch {
-	case last && l.err != nil:
-		l.answer(nil, l.err)
-	case last:
-		l.answer(slices.Concat(l.parts...), nil)
-	}
 }
