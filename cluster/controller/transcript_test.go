@@ -1,11 +1,8 @@
 package controller
 
 import (
-	"flag"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,31 +14,13 @@ import (
 
 	"grete/cluster/metadata"
 	"grete/internal/config"
+	"grete/internal/transcript"
 )
 
-var update = flag.Bool("update", false, "rewrite the transcripts in testdata with what is decided now")
-
-// TestTranscripts runs testdata/*.txt. A line that starts with > is a request; the lines below it, up to a blank line,
-// are the records that it makes and its answer. What a line of requests means is told by commands; -update rewrites the files.
+// TestTranscripts plays testdata/*.txt. A command is a request, whose meaning is told by commands; it leads to the records that
+// it makes and its answer.
 func TestTranscripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatal(err, files)
-	}
-	for _, file := range files {
-		t.Run(filepath.Base(file), func(t *testing.T) {
-			text, err := os.ReadFile(file)
-			must(t, err)
-			got := newStage().play(string(text))
-			if *update {
-				must(t, os.WriteFile(file, []byte(got), 0o644))
-				return
-			}
-			if got != string(text) {
-				t.Errorf("%s differs at:\n%s", file, firstDifference(got, string(text)))
-			}
-		})
-	}
+	transcript.Run(t, 6, func(*testing.T) func(string) string { return newStage().run })
 }
 
 func must(t testing.TB, err error) {
@@ -49,16 +28,6 @@ func must(t testing.TB, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-}
-
-func firstDifference(got, want string) string {
-	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
-	for i := range g {
-		if i >= len(w) || g[i] != w[i] {
-			return fmt.Sprintf("line %d\n got: %s\nwant: %s", i+1, g[i], strings.Join(w[min(i, len(w)):min(i+1, len(w))], ""))
-		}
-	}
-	return "the end"
 }
 
 // stage is a controller without log and time: every decision is applied at once.
@@ -99,26 +68,6 @@ func (s *stage) apply(records []metadata.Record) {
 	s.image = next
 }
 
-func (s *stage) play(text string) string {
-	var out strings.Builder
-	answering := false
-	for line := range strings.Lines(text) {
-		command, isCommand := strings.CutPrefix(strings.TrimRight(line, "\n"), "> ")
-		switch {
-		case isCommand:
-			answering = true
-			out.WriteString(line)
-			out.WriteString(s.run(command))
-		case strings.TrimSpace(line) == "":
-			answering = false
-			out.WriteString("\n")
-		case !answering:
-			out.WriteString(line)
-		}
-	}
-	return out.String()
-}
-
 func (s *stage) run(command string) string {
 	words := strings.Fields(command)
 	switch verb, args := words[0], words[1:]; verb {
@@ -151,7 +100,7 @@ func (s *stage) run(command string) string {
 	default:
 		records, response, err := s.view().decide(commands[verb](s, args))
 		if err != nil {
-			return "  error: " + err.Error() + "\n"
+			return "error: " + err.Error() + "\n"
 		}
 		s.apply(records)
 		return s.print(records) + printResponse(response)
@@ -162,10 +111,10 @@ func (s *stage) show(topic string) string {
 	var out strings.Builder
 	t := s.image.Topic(topic)
 	if t == nil {
-		return "  no such topic\n"
+		return "no such topic\n"
 	}
 	for i, p := range t.Partitions {
-		fmt.Fprintf(&out, "  %s-%d leader=%d epoch=%d pepoch=%d isr=%v replicas=%v\n",
+		fmt.Fprintf(&out, "%s-%d leader=%d epoch=%d pepoch=%d isr=%v replicas=%v\n",
 			topic, i, p.Leader, p.LeaderEpoch, p.PartitionEpoch, p.ISR, p.Replicas)
 	}
 	return out.String()
@@ -450,10 +399,10 @@ func (s *stage) print(records []metadata.Record) string {
 	var out strings.Builder
 	for i, r := range records {
 		if i == 8 && len(records) > 10 {
-			fmt.Fprintf(&out, "  … %d more records\n", len(records)-i)
+			fmt.Fprintf(&out, "… %d more records\n", len(records)-i)
 			break
 		}
-		fmt.Fprintf(&out, "  %s\n", s.printRecord(r))
+		fmt.Fprintf(&out, "%s\n", s.printRecord(r))
 	}
 	return out.String()
 }
@@ -502,7 +451,7 @@ func printResponse(response kmsg.Response) string {
 		if message != nil {
 			text += fmt.Sprintf(" %q", *message)
 		}
-		fmt.Fprintf(&out, "  = %s\n", strings.TrimSpace(strings.Join([]string{name, text, more}, " ")))
+		fmt.Fprintf(&out, "= %s\n", strings.TrimSpace(strings.Join([]string{name, text, more}, " ")))
 	}
 	switch r := response.(type) {
 	case *kmsg.CreateTopicsResponse:

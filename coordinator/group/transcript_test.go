@@ -1,10 +1,7 @@
 package group
 
 import (
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"sort"
 	"strconv"
 	"strings"
@@ -15,51 +12,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"grete/coordinator"
+	"grete/internal/transcript"
 )
 
-var update = flag.Bool("update", false, "write what happens into the transcripts")
-
-// TestTranscripts plays testdata/*.txt. A block is a command, "----", and everything that it led to: answers in the
-// order in which they came, then each group as it is. A command is a verb, a label that names the request in the
-// answers and is the client id, and key=value pairs.
+// TestTranscripts plays testdata/*.txt. A command is a verb, a label that names the request in the answers and is the client
+// id, and key=value pairs; it leads to answers in the order in which they came, then each group as it is.
 func TestTranscripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) < 8 {
-		t.Fatalf("%d transcripts, %v", len(files), err)
-	}
-	for _, file := range files {
-		t.Run(filepath.Base(file), func(t *testing.T) { play(t, file) })
-	}
+	transcript.Run(t, 8, func(t *testing.T) func(string) string { return (&player{t: t}).play })
 }
-
-func play(t *testing.T, file string) {
-	raw, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &player{t: t}
-	var out strings.Builder
-	for _, block := range strings.Split(strings.TrimSpace(string(raw)), "\n\n") {
-		head, want, _ := strings.Cut(block, "\n----")
-		out.WriteString(head)
-		if strings.HasPrefix(lastLine(head), "#") {
-			out.WriteString("\n\n")
-			continue
-		}
-		got := p.play(lastLine(head))
-		fmt.Fprintf(&out, "\n----\n%s\n", got)
-		if want = strings.TrimSpace(want); want != strings.TrimSpace(got) && !*update {
-			t.Errorf("%s: %s\ngot:\n%s\nwant:\n%s", file, lastLine(head), got, want)
-		}
-	}
-	if *update {
-		if err := os.WriteFile(file, []byte(strings.TrimSpace(out.String())+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-func lastLine(s string) string { return s[strings.LastIndexByte(s, '\n')+1:] }
 
 // player runs the commands of one transcript.
 type player struct {
@@ -79,18 +39,14 @@ func (p *player) play(line string) string {
 	}
 	if c.verb == "new" {
 		p.r = newRig(p.t, c.config())
-		return "ok\n"
+		return "ok"
 	}
 	run := verbs[c.verb]
 	if run == nil {
 		p.t.Fatalf("unknown command %q", line)
 	}
 	run(p.r, c)
-	lines := append(p.r.takeAnswers(), p.r.state()...)
-	if len(lines) == 0 {
-		return "nothing\n"
-	}
-	return strings.Join(lines, "\n") + "\n"
+	return strings.Join(append(p.r.takeAnswers(), p.r.state()...), "\n")
 }
 
 type command struct {

@@ -2,10 +2,7 @@ package txn
 
 import (
 	"errors"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,51 +11,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"grete/coordinator"
+	"grete/internal/transcript"
 )
 
-var update = flag.Bool("update", false, "write what happens into the transcripts")
-
-// TestTranscripts plays testdata/*.txt. A block is a command, "----", and everything that it led to: answers and
-// markers in the order in which they came, then each transactional id as it is. A command is a verb, mostly an id, and
-// key=value pairs.
+// TestTranscripts plays testdata/*.txt. A command is a verb, mostly an id, and key=value pairs; it leads to answers and
+// markers in the order in which they came, then each transactional id as it is.
 func TestTranscripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) < 8 {
-		t.Fatalf("%d transcripts, %v", len(files), err)
-	}
-	for _, file := range files {
-		t.Run(filepath.Base(file), func(t *testing.T) { play(t, file) })
-	}
+	transcript.Run(t, 8, func(t *testing.T) func(string) string { return (&player{t: t}).play })
 }
-
-func play(t *testing.T, file string) {
-	raw, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &player{t: t}
-	var out strings.Builder
-	for _, block := range strings.Split(strings.TrimSpace(string(raw)), "\n\n") {
-		head, want, _ := strings.Cut(block, "\n----")
-		out.WriteString(head)
-		if strings.HasPrefix(lastLine(head), "#") {
-			out.WriteString("\n\n")
-			continue
-		}
-		got := p.play(lastLine(head))
-		fmt.Fprintf(&out, "\n----\n%s\n\n", got)
-		if want = strings.TrimSpace(want); want != strings.TrimSpace(got) && !*update {
-			t.Errorf("%s: %s\ngot:\n%s\nwant:\n%s", file, lastLine(head), got, want)
-		}
-	}
-	if *update {
-		if err := os.WriteFile(file, []byte(strings.TrimSpace(out.String())+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-func lastLine(s string) string { return s[strings.LastIndexByte(s, '\n')+1:] }
 
 // player runs the commands of one transcript.
 type player struct {
@@ -122,11 +82,7 @@ func (p *player) play(line string) string {
 	}
 	p.do(fields[0], c)
 	p.r.rest()
-	lines := append(p.r.takeAnswers(), p.r.states()...)
-	if len(lines) == 0 {
-		return "nothing"
-	}
-	return strings.Join(lines, "\n")
+	return strings.Join(append(p.r.takeAnswers(), p.r.states()...), "\n")
 }
 
 func (p *player) do(verb string, c command) {
