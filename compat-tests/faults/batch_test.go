@@ -43,11 +43,6 @@ func goodBatch(values ...[]byte) *rawBatch {
 
 func (b *rawBatch) with(change func(*rawBatch)) *rawBatch { change(b); return b }
 
-func (b *rawBatch) compressed(codec int) *rawBatch {
-	b.codec, b.payload = codec, compress(codec, b.payload)
-	return b
-}
-
 func (b *rawBatch) bytes() []byte {
 	be := binary.BigEndian
 	body := be.AppendUint16(nil, uint16(b.attributes|b.codec))
