@@ -3,7 +3,6 @@ package controller
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -14,26 +13,17 @@ import (
 // Links is Forwarder over a connection to each controller, dialled when needed.
 type Links struct {
 	clusterID string
-	address   func(id int32) (string, bool)
-	o         protocol.ClientOptions
-
-	mu     sync.Mutex
-	links  map[int32]*protocol.Link // by node; as many as have ever led
-	closed bool
+	links     *protocol.Links
 }
 
 // NewLinks makes links to where address says controllers are.
 func NewLinks(clusterID string, address func(id int32) (string, bool), o protocol.ClientOptions) *Links {
-	return &Links{clusterID: clusterID, address: address, o: o, links: map[int32]*protocol.Link{}}
+	return &Links{clusterID: clusterID, links: protocol.NewLinks(address, o)}
 }
 
 // Forward is Forwarder's. An error that wraps a kerr.Error is the leader's, any other the network's.
 func (l *Links) Forward(ctx context.Context, leader int32, p protocol.Principal, req kmsg.Request) (kmsg.Response, int64, error) {
-	link := l.link(leader)
-	if link == nil {
-		return nil, 0, protocol.ErrLinkClosed
-	}
-	answer, err := link.Call(ctx, &protocol.ForwardRequest{
+	answer, err := l.links.Call(ctx, leader, &protocol.ForwardRequest{
 		ClusterID: l.clusterID, PrincipalType: p.Type, PrincipalName: p.Name,
 		APIKey: req.Key(), APIVersion: req.GetVersion(), Body: req.AppendTo(nil),
 	})
@@ -52,25 +42,5 @@ func (l *Links) Forward(ctx context.Context, leader int32, p protocol.Principal,
 	return resp, forwarded.EndOffset, nil
 }
 
-func (l *Links) link(id int32) *protocol.Link {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
-		return nil
-	}
-	if l.links[id] == nil {
-		l.links[id] = protocol.NewLink(func() (string, bool) { return l.address(id) }, l.o)
-	}
-	return l.links[id]
-}
-
 // Close ends the connections; what is under way fails.
-func (l *Links) Close() {
-	l.mu.Lock()
-	l.closed = true
-	links := l.links
-	l.mu.Unlock()
-	for _, link := range links {
-		link.Close()
-	}
-}
+func (l *Links) Close() { l.links.Close() }

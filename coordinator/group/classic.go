@@ -54,7 +54,6 @@ func newClassicGroup(id string) *classicGroup {
 	}
 }
 
-func (g *classicGroup) groupID() string          { return g.id }
 func (g *classicGroup) kind() string             { return "classic" }
 func (g *classicGroup) stateName() string        { return g.state.String() }
 func (g *classicGroup) protocolTypeName() string { return g.protocolType }

@@ -45,7 +45,6 @@ func newConsumerGroup(id string) *consumerGroup {
 	}
 }
 
-func (g *consumerGroup) groupID() string          { return g.id }
 func (g *consumerGroup) kind() string             { return "consumer" }
 func (g *consumerGroup) protocolTypeName() string { return consumerProtocolType }
 func (g *consumerGroup) empty() bool              { return len(g.members) == 0 }

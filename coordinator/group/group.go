@@ -6,7 +6,6 @@ import "grete/coordinator"
 
 // group is what offsets, listing, deleting and expiry need of a group, whatever protocol it follows.
 type group interface {
-	groupID() string
 	// kind is Kafka's group type: "classic" or "consumer".
 	kind() string
 	stateName() string

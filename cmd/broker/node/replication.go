@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"strconv"
-	"sync"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -58,49 +57,6 @@ func (n *Node) brokerAddress(id int32) (string, bool) {
 		}
 	}
 	return "", false
-}
-
-// brokerLinks are connections to other brokers for single requests.
-type brokerLinks struct {
-	n *Node
-
-	mu     sync.Mutex
-	byID   map[int32]*protocol.Link // one per broker that was ever called
-	closed bool
-}
-
-func (n *Node) newBrokerLinks() *brokerLinks {
-	return &brokerLinks{n: n, byID: map[int32]*protocol.Link{}}
-}
-
-func (l *brokerLinks) call(ctx context.Context, id int32, req kmsg.Request) (kmsg.Response, error) {
-	link := l.link(id)
-	if link == nil {
-		return nil, protocol.ErrLinkClosed
-	}
-	return link.Call(ctx, req)
-}
-
-func (l *brokerLinks) link(id int32) *protocol.Link {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
-		return nil
-	}
-	if l.byID[id] == nil {
-		l.byID[id] = protocol.NewLink(func() (string, bool) { return l.n.brokerAddress(id) }, l.n.clientOptions())
-	}
-	return l.byID[id]
-}
-
-func (l *brokerLinks) close() {
-	l.mu.Lock()
-	l.closed = true
-	links := l.byID
-	l.mu.Unlock()
-	for _, link := range links {
-		link.Close()
-	}
 }
 
 func (n *Node) alterISR(ctx context.Context, req *kmsg.AlterPartitionRequest) (*kmsg.AlterPartitionResponse, error) {

@@ -8,6 +8,7 @@ import (
 	"grete/coordinator/txn"
 	"grete/handlers"
 	"grete/internal/config"
+	"grete/protocol"
 )
 
 const transactionsTopic = "__transaction_state"
@@ -15,10 +16,10 @@ const transactionsTopic = "__transaction_state"
 // startTransactions makes the transaction coordinator. Its producer ids, like the metadata that says where markers go,
 // are there before it leads a partition.
 func (n *Node) startTransactions(context.Context) error {
-	links := n.newBrokerLinks()
-	n.onStop("connections to other brokers", func(context.Context) error { links.close(); return nil })
+	links := protocol.NewLinks(n.brokerAddress, n.clientOptions())
+	n.onStop("connections to other brokers", func(context.Context) error { links.Close(); return nil })
 	// Longer than its session no broker is waited for: others lead by then what it led.
-	n.others = handlers.Others{Call: links.call, Timeout: millis(n.o.Config.Int("broker.session.timeout.ms"))}
+	n.others = handlers.Others{Call: links.Call, Timeout: millis(n.o.Config.Int("broker.session.timeout.ms"))}
 	remote := handlers.NewRemoteMarkers(n.o.Clock, n.others)
 	n.onStop("markers to other brokers", func(context.Context) error { remote.Close(); return nil })
 	n.markers = &handlers.Markers{NodeID: n.o.Config.NodeID, Image: n.replicas.Image, Replicas: n.replicas, Groups: n.groups, Remote: remote}
