@@ -89,7 +89,7 @@ func header(w io.Writer, rounds int) {
 	fmt.Fprintf(w, `# Benchmarks
 
 Made by `+"`make bench`"+`: the broker, the floor (read, checksum, append; sendfile back: the least that moves the same bytes) and
-Apache Kafka 4.4 in one run on one machine, the targets in turn, medians of %d rounds. CPU is the broker process's own user and system time,
+Apache Kafka 4.4 in one run on one machine, the targets in turn, medians of %d rounds; a ratio is the median of the rounds' own ratios. CPU is the broker process's own user and system time,
 so it does not depend on the load generator. %d cores, %s.
 
 `, rounds, runtime.NumCPU(), runtime.Version())
