@@ -87,6 +87,7 @@ const (
 	consoleProduce = "org.apache.kafka.tools.ConsoleProducer"
 	consoleConsume = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 	consumerGroups = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+	groupsCommand  = "org.apache.kafka.tools.GroupsCommand"
 	getOffsets     = "org.apache.kafka.tools.GetOffsetShell"
 	producerPerf   = "org.apache.kafka.tools.ProducerPerformance"
 	consumerPerf   = "org.apache.kafka.tools.ConsumerPerformance"

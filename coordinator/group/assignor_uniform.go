@@ -31,8 +31,9 @@ type uniform struct {
 
 const nobody = -1
 
-// newUniform starts from the targets that the members have, without what is gone or not subscribed to any more. Should
-// two members hold the same partition the first one keeps it.
+// newUniform starts from the targets that the members have, without what is gone or not subscribed to any more; those of
+// a group that was classic are whatever its leader assigned. Should two members hold the same partition the first one
+// keeps it.
 func newUniform(a assignment) *uniform {
 	u := &uniform{a: a, topics: sortedTopics(a.sizes), subs: make(map[topicID][]int), owner: make(map[topicID][]int), load: make([]int, len(a.members))}
 	for _, id := range u.topics {
@@ -42,7 +43,7 @@ func newUniform(a assignment) *uniform {
 		for _, id := range m.topics {
 			u.subs[id] = append(u.subs[id], i)
 			for _, p := range m.held[id] {
-				if owners := u.owner[id]; int(p) < len(owners) && owners[p] == nobody {
+				if owners := u.owner[id]; 0 <= p && int(p) < len(owners) && owners[p] == nobody {
 					u.give(id, p, i)
 				}
 			}
