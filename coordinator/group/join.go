@@ -1,6 +1,7 @@
 package group
 
 import (
+	"math"
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -9,11 +10,16 @@ import (
 	"grete/coordinator"
 )
 
+// maxIDPrefixBytes bounds what a generated member id begins with: with "-" and the UUID it must fit a string of a record.
+const maxIDPrefixBytes = math.MaxInt16 - 1 - 36
+
 // checkJoin is what needs no state. "" may commit and fetch, but not join.
-func (s *Service) checkJoin(req *kmsg.JoinGroupRequest) *kerr.Error {
+func (s *Service) checkJoin(rc RequestContext, req *kmsg.JoinGroupRequest) *kerr.Error {
 	switch t := req.SessionTimeoutMillis; {
 	case req.Group == "":
 		return kerr.InvalidGroupID
+	case len(rc.ClientID) > maxIDPrefixBytes || req.InstanceID != nil && len(*req.InstanceID) > maxIDPrefixBytes:
+		return kerr.UnknownServerError // no record can hold its member id
 	case t < s.o.Config.MinSessionTimeoutMs || t > s.o.Config.MaxSessionTimeoutMs:
 		return kerr.InvalidSessionTimeout
 	}

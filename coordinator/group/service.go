@@ -113,7 +113,7 @@ func (s *Service) submit(groupID string, blind bool, run func(*shard, *coordinat
 
 // JoinGroup answers at once or when the rebalance completes. The request must stay valid until the answer.
 func (s *Service) JoinGroup(rc RequestContext, req *kmsg.JoinGroupRequest, answer func(*kmsg.JoinGroupResponse)) {
-	if e := s.checkJoin(req); e != nil {
+	if e := s.checkJoin(rc, req); e != nil {
 		answer(joinError(req.MemberID, e))
 		return
 	}
