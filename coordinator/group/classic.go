@@ -150,8 +150,10 @@ func (g *classicGroup) allJoined() bool {
 	return len(g.members) == g.awaitingJoin && len(g.pendingJoin) == 0
 }
 
+// rebalanceTimeoutMs is the longest of its members', and at least 1: static members are waited for again and again, so
+// that time must pass in between.
 func (g *classicGroup) rebalanceTimeoutMs() int64 {
-	var longest int32
+	longest := int32(1)
 	for _, m := range g.members {
 		longest = max(longest, m.rebalanceTimeoutMs)
 	}
