@@ -47,10 +47,14 @@ func (r *run) produce(ctx context.Context, name string, g history.Guarantee, top
 	r.record(history.Op{Kind: history.Client, Client: name, Guarantee: g})
 	life, end := r.life(ctx, rng)
 	defer end()
+	// The client gives up what waits when its record's context ends: at the end of the run that is the flush's to do.
+	sending, giveUp := context.WithCancel(context.WithoutCancel(ctx))
+	defer giveUp()
+	defer context.AfterFunc(life, func() { time.AfterFunc(flushTimeout, giveUp) })()
 	for wait(life, pace) {
 		for range r.perPace(rng) {
 			rec := r.newRecord(topics[rng.IntN(len(topics))], rng.Int32N(r.cfg.Partitions), name, payloadBytes(rng), rng)
-			r.send(life, cl, rec, history.Op{Client: name}, nil)
+			r.send(sending, cl, rec, history.Op{Client: name}, nil)
 		}
 	}
 	if ctx.Err() == nil {
