@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"grete/compat-tests/history"
 	"grete/compat-tests/history/load"
 	"grete/compat-tests/kafka"
+	"grete/internal/history"
 )
 
 // live is how a live run differs by environment: HISTORY_SECONDS makes it long, HISTORY_SEED repeats one,

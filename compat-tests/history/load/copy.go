@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"grete/compat-tests/history"
+	"grete/internal/history"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 )

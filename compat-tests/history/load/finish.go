@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"grete/compat-tests/history"
+	"grete/internal/history"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"grete/compat-tests/history"
+	"grete/internal/history"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"

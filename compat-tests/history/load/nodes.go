@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"grete/compat-tests/history"
 	"grete/compat-tests/kafka"
+	"grete/internal/history"
 )
 
 // Node is a broker that faults are done to.

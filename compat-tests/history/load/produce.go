@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"grete/compat-tests/history"
+	"grete/internal/history"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"

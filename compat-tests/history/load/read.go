@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"grete/compat-tests/history"
+	"grete/internal/history"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 )

@@ -14,9 +14,9 @@ import (
 	"strings"
 	"time"
 
-	"grete/compat-tests/history"
 	"grete/compat-tests/history/load"
 	"grete/compat-tests/kafka"
+	"grete/internal/history"
 )
 
 func main() {
