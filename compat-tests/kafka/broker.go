@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -85,7 +87,10 @@ func (b *Broker) signal(s syscall.Signal) error {
 // launch starts cmd in a process group of its own and waits until addr speaks Kafka.
 func launch(ctx context.Context, cmd *exec.Cmd, addr string, opts Options) (*Broker, error) {
 	b := &Broker{Addr: addr, DataDir: filepath.Join(opts.Dir, "data"), LogPath: filepath.Join(opts.Dir, "broker.log"), cmd: cmd, done: make(chan struct{})}
-	log, err := os.Create(b.LogPath)
+	if err := os.MkdirAll(opts.Dir, 0o755); err != nil {
+		return nil, err
+	}
+	log, err := os.OpenFile(b.LogPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, err
 	}
@@ -145,17 +150,28 @@ func (opts Options) ports(n int) ([]int, error) {
 	return ports, err
 }
 
-func freePorts(n int) ([]int, error) {
-	var ports []int
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
+// Brokers that are started again need the ports that they had. So none is from the range of which the kernel gives
+// outgoing connections theirs, and none is handed out twice.
+const firstPort, endPort = 10000, 32000
+
+var handedOut sync.Map
+
+func freePorts(n int) (ports []int, err error) {
+	for range 1000 + n {
+		if len(ports) == n {
+			return ports, nil
 		}
-		defer l.Close() // after the loop: all n differ
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+		port := firstPort + rand.IntN(endPort-firstPort)
+		if _, taken := handedOut.LoadOrStore(port, true); taken {
+			continue
+		}
+		var l net.Listener
+		if l, err = net.Listen("tcp", fmt.Sprint("127.0.0.1:", port)); err == nil {
+			_ = l.Close()
+			ports = append(ports, port)
+		}
 	}
-	return ports, nil
+	return nil, errors.Join(errors.New("no free port found"), err)
 }
 
 func tail(path string) []byte {
