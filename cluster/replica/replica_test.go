@@ -38,6 +38,12 @@ type bench struct {
 
 func newBench(t testing.TB, fs vfs.FS) *bench {
 	t.Helper()
+	return newBenchWith(t, fs, func(*Options) {})
+}
+
+// newBenchWith lets the test change the options.
+func newBenchWith(t testing.TB, fs vfs.FS, change func(*Options)) *bench {
+	t.Helper()
 	b := &bench{t: t, image: &metadata.Image{}}
 	store, err := logstore.Open(context.Background(), logstore.Options{
 		FS: fs, Clock: clock.System, Log: zerolog.Nop(), Dirs: []string{"/data"},
@@ -53,10 +59,12 @@ func newBench(t testing.TB, fs vfs.FS) *bench {
 			b.events = append(b.events, fmt.Sprintf("%s %s-%d %d", what, p.Topic, p.Index, epoch))
 		}
 	}
-	b.manager = NewManager(Options{
+	o := Options{
 		NodeID: node, Store: store, Clock: clock.System, Log: zerolog.Nop(),
 		TopicConfig: NewConfigs(config.Layers{}, node).Of, OnLeader: note("lead"), OnResign: note("resign"),
-	})
+	}
+	change(&o)
+	b.manager = NewManager(o)
 	return b
 }
 
