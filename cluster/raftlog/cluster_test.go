@@ -31,6 +31,7 @@ type network struct {
 	lossPct  int
 	isolated map[int32]bool
 	nodes    map[int32]*member
+	voters   []int32 // of a new log
 }
 
 // member is one node of a test cluster.
@@ -64,6 +65,14 @@ func (m *member) Send(msg *raftpb.Message) {
 	target.Step(copied)
 }
 
+func directory(id int32) metadata.UUID { return metadata.UUID{1: byte(id), 2: 1} }
+
+func (n *network) lose(percent int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.lossPct = percent
+}
+
 func (n *network) isolate(id int32, yes bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -77,7 +86,7 @@ func (n *network) start(t *testing.T, id int32, fsys *vfs.Mem) *member {
 	m.log, err = m.store.Create(logID, metadata.MetadataTopicID, logConfig(testSegmentBytes))
 	must(t, err)
 	m.Node, err = Open(Options{
-		NodeID: id, Voters: []int32{1, 2, 3}, Log: m.log, FS: fsys, Dir: logDir, Clock: clock.System, Logger: zerolog.Nop(),
+		NodeID: id, Voters: n.voters, DirectoryID: directory(id), Log: m.log, FS: fsys, Dir: logDir, Clock: clock.System, Logger: zerolog.Nop(),
 		Transport: m, ElectionMs: 200, MessageBytes: 400,
 		OnLeader:   func(l Leader) { m.leader.Store(&l) },
 		OnSnapshot: func(s Snapshot) { m.received.Store(&s) },
@@ -103,7 +112,7 @@ func (n *network) stop(t *testing.T, m *member) {
 
 func startCluster(t *testing.T, seed uint64, lossPct int) *network {
 	t.Helper()
-	n := &network{rng: rand.New(rand.NewPCG(seed, 5)), lossPct: lossPct, isolated: map[int32]bool{}, nodes: map[int32]*member{}}
+	n := &network{rng: rand.New(rand.NewPCG(seed, 5)), lossPct: lossPct, isolated: map[int32]bool{}, nodes: map[int32]*member{}, voters: []int32{1, 2, 3}}
 	for id := int32(1); id <= 3; id++ {
 		fsys := vfs.NewMem()
 		must(t, fsys.MkdirAll(dataDir, 0o755))
@@ -117,7 +126,7 @@ func startCluster(t *testing.T, seed uint64, lossPct int) *network {
 func (n *network) commit(t *testing.T, texts ...string) *member {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		for id := int32(1); id <= 3; id++ {
+		for id := int32(1); id <= 5; id++ {
 			m := n.nodes[id]
 			if m == nil || n.isolated[id] || m.leader.Load().NodeID != id {
 				continue
@@ -141,8 +150,11 @@ func (n *network) commit(t *testing.T, texts ...string) *member {
 func (n *network) awaitEqual(t *testing.T) {
 	t.Helper()
 	equal := func() bool {
-		first := n.nodes[1].CommittedEnd()
+		first := int64(-1)
 		for _, m := range n.nodes {
+			if first < 0 {
+				first = m.CommittedEnd()
+			}
 			if m.CommittedEnd() != first || m.log.EndOffset() != first {
 				return false
 			}
@@ -209,9 +221,7 @@ func TestThreeVoters(t *testing.T) {
 			n.isolate(leader.id, false)
 			write(5)
 		}
-		n.mu.Lock()
-		n.lossPct = 0
-		n.mu.Unlock()
+		n.lose(0)
 		write(1)
 		n.awaitEqual(t)
 		content := n.nodes[1].content(t, 0)

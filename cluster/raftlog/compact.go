@@ -43,15 +43,19 @@ func (n *Node) TakeSnapshot() (s Snapshot, ok bool) {
 // one at a time.
 func (n *Node) WriteSnapshot(end int64, epoch int32, values iter.Seq[[]byte]) error {
 	id := snapshotID{end, epoch}
-	var conf *raftpb.ConfState
-	if err := n.call(func() { conf = n.confs.at(end) }); err != nil {
+	var members Members
+	var known bool
+	if err := n.call(func() { members, known = n.confs.at(end) }); err != nil {
 		return err
 	}
-	if err := writeSnapshot(n.o.FS, n.o.Dir, id, conf, clock.Millis(n.o.Clock), values); err != nil {
+	if !known {
+		return nil // of before the start, where only the newest configuration is known: a later one will do
+	}
+	if err := writeSnapshot(n.o.FS, n.o.Dir, id, members, clock.Millis(n.o.Clock), values); err != nil {
 		return fmt.Errorf("writing metadata snapshot %s: %w", id.fileName(), err)
 	}
 	var err error
-	if stopped := n.call(func() { err = n.compact(&snapshot{id: id, conf: conf}) }); stopped != nil {
+	if stopped := n.call(func() { err = n.compact(&snapshot{id: id, members: members}) }); stopped != nil {
 		return stopped
 	}
 	return err
@@ -61,7 +65,7 @@ func (n *Node) WriteSnapshot(end int64, epoch int32, values iter.Seq[[]byte]) er
 // snapshots go: a crash between leaves more than is needed, never less.
 func (n *Node) compact(s *snapshot) error {
 	previous := n.newest
-	n.newest, n.storage.conf = s, s.conf
+	n.newest = s
 	if previous == nil || previous.id.end <= n.storage.base.end {
 		return nil
 	}
@@ -78,7 +82,8 @@ func (n *Node) compact(s *snapshot) error {
 	return err
 }
 
-// raftSnapshot is the newest snapshot for a follower that needs what the log no longer has.
+// raftSnapshot is the newest snapshot for a follower that needs what the log no longer has. Who joined after it is a learner in it: Raft
+// refuses a snapshot whose configuration does not have the node itself.
 func (n *Node) raftSnapshot() (*raftpb.Snapshot, error) {
 	if n.newest == nil {
 		return &raftpb.Snapshot{}, nil
@@ -88,9 +93,15 @@ func (n *Node) raftSnapshot() (*raftpb.Snapshot, error) {
 		return nil, err
 	}
 	index, term := uint64(s.id.end), uint64(s.id.epoch)
+	members := s.members
+	for _, m := range n.confs.latest() {
+		if _, known := members.Find(m.NodeID); !known {
+			members = members.with(Member{NodeID: m.NodeID})
+		}
+	}
 	return &raftpb.Snapshot{
 		Data:     s.raw,
-		Metadata: &raftpb.SnapshotMetadata{ConfState: s.conf, Index: &index, Term: &term},
+		Metadata: &raftpb.SnapshotMetadata{ConfState: members.conf(), Index: &index, Term: &term},
 	}, nil
 }
 
@@ -101,9 +112,20 @@ func (n *Node) install(received *raftpb.Snapshot) error {
 	if err != nil {
 		return fmt.Errorf("snapshot %s of the leader: %w", id.fileName(), err)
 	}
-	err = vfs.ReplaceFile(n.o.FS, path.Join(n.o.Dir, id.fileName()), partSuffix, func(w io.Writer) error {
-		_, err := w.Write(received.Data)
+	for _, m := range membersOf(received.Metadata.GetConfState()) {
+		if _, known := s.members.Find(m.NodeID); !known {
+			s.members = s.members.with(m)
+		}
+	}
+	n.state.Installing = id.end
+	if err := n.persist(func() error { return n.state.save(n.o.FS, n.o.Dir) }); err != nil {
 		return err
+	}
+	err = n.persist(func() error {
+		return vfs.ReplaceFile(n.o.FS, path.Join(n.o.Dir, id.fileName()), partSuffix, func(w io.Writer) error {
+			_, err := w.Write(received.Data)
+			return err
+		})
 	})
 	if err != nil {
 		return err
@@ -114,8 +136,11 @@ func (n *Node) install(received *raftpb.Snapshot) error {
 	if err := n.o.Log.RestartAt(id.end); err != nil {
 		return err
 	}
-	n.newest, n.storage.base, n.storage.conf = &snapshot{id: id, conf: s.conf}, id, s.conf
-	n.confs.add(id.end, s.conf)
+	n.newest, n.storage.base = &snapshot{id: id, members: s.members}, id
+	n.state.Installing = 0
+	if err := n.setMembers(id.end, s.members); err != nil {
+		return err
+	}
 	n.advanceCommitted(id.end)
 	return nil
 }

@@ -29,6 +29,7 @@ const (
 	confChangeType = int16(1000) // value: raftpb.ConfChangeV2
 	confStateType  = int16(1001) // value: raftpb.ConfState, in snapshots
 	electedType    = int16(1002) // no value: Raft's first entry of a term
+	membersType    = int16(1003) // value: Members, in snapshots
 )
 
 // Control records of Kafka (ControlRecordType).
@@ -95,12 +96,12 @@ func batchOf(e *raftpb.Entry) (batch.Batch, error) {
 	return b, nil
 }
 
-func leaderChange(leader int32, voters []int32) []byte {
+func leaderChange(leader int32, voters Members) []byte {
 	m := kmsg.NewLeaderChangeMessage()
 	m.LeaderID = leader
-	for _, id := range voters {
+	for _, voter := range voters {
 		v := kmsg.NewLeaderChangeMessageVoter()
-		v.VoterID = id
+		v.VoterID = voter.NodeID
 		m.Voters = append(m.Voters, v)
 	}
 	return m.AppendTo(nil)

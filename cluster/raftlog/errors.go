@@ -12,6 +12,8 @@ var (
 	ErrStopped = errors.New("the metadata log is stopped")
 	// ErrNoRoom: the log waits for space or descriptors, and takes no proposals meanwhile.
 	ErrNoRoom = errors.New("no room for the metadata log")
+	// ErrChangePending: the quorum's configuration is being changed already; one change at a time.
+	ErrChangePending = errors.New("an earlier change of the quorum is under way")
 	// ErrDamaged: a file that the metadata log cannot do without is damaged or missing.
 	ErrDamaged = errors.New("the metadata log is damaged")
 )

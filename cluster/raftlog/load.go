@@ -17,40 +17,82 @@ func (n *Node) load() error {
 		return err
 	}
 	if !found {
-		if n.o.Log.EndOffset() > 0 || len(ids) > 0 {
-			return damaged(path.Join(n.o.Dir, quorumStateFile), "the vote file is missing though the log is not empty")
-		}
-		state = newQuorumState(n.o.Voters)
-		if err := n.o.FS.SyncDir(path.Dir(n.o.Dir)); err != nil { // the vote is no more durable than its directory
+		if state, err = n.begin(ids); err != nil {
 			return err
 		}
 	}
 	n.state = state
-	conf := confOf(state.voters())
 	base := snapshotID{}
 	if len(ids) > 0 {
-		if base, err = n.baseOf(ids); err != nil {
+		if base, err = n.loadSnapshots(ids); err != nil {
 			return err
 		}
-		if n.newest, err = readSnapshot(n.o.FS, n.o.Dir, ids[len(ids)-1]); err != nil {
-			return err
-		}
-		conf = n.newest.conf
 	}
 	if err := n.checkLog(base); err != nil {
 		return err
 	}
-	n.confs.add(n.snapshotEnd(), conf)
-	n.storage = &storage{log: n.o.Log, base: base, hard: n.hardState(found), conf: conf, snapshot: n.raftSnapshot}
+	if err := n.loadMembers(); err != nil {
+		return err
+	}
+	n.storage = &storage{log: n.o.Log, base: base, hard: n.hardState(found), conf: n.confs.latest().conf(), snapshot: n.raftSnapshot}
 	return nil
 }
+
+// begin is the state of a new log.
+func (n *Node) begin(snapshots []snapshotID) (quorumState, error) {
+	if n.o.Log.EndOffset() > 0 || len(snapshots) > 0 {
+		return quorumState{}, damaged(path.Join(n.o.Dir, quorumStateFile), "the vote file is missing though the log is not empty")
+	}
+	var members Members
+	for _, id := range n.o.Voters {
+		m := Member{NodeID: id, Voter: true}
+		if id == n.o.NodeID {
+			m.DirectoryID, m.Listeners = n.o.DirectoryID, n.o.Listeners
+		}
+		members = members.with(m)
+	}
+	return newQuorumState(members), n.o.FS.SyncDir(path.Dir(n.o.Dir)) // the vote is no more durable than its directory
+}
+
+// loadSnapshots reads the newest, and finishes what a crash has interrupted: the log's replacement by a snapshot of the leader.
+func (n *Node) loadSnapshots(ids []snapshotID) (base snapshotID, err error) {
+	newest := ids[len(ids)-1]
+	if n.newest, err = readSnapshot(n.o.FS, n.o.Dir, newest); err != nil {
+		return base, err
+	}
+	if newest.end == n.state.Installing && n.o.Log.EndOffset() < newest.end {
+		if err := n.o.Log.RestartAt(newest.end); err != nil {
+			return base, err
+		}
+	}
+	return n.baseOf(ids)
+}
+
+// loadMembers takes the newest configuration that was committed, the newest snapshot's or the vote file's.
+func (n *Node) loadMembers() error {
+	members, err := n.state.members()
+	if err != nil {
+		return err
+	}
+	if n.newest != nil {
+		n.confs.add(n.newest.id.end, n.newest.members)
+	}
+	if n.newest == nil || n.state.MembersEnd > n.newest.id.end {
+		n.confs.states = []confAt{{n.state.MembersEnd, members}}
+	}
+	n.publishMembers()
+	return nil
+}
+
+// loadedCommit is how far the log is known to be committed at the start.
+func (n *Node) loadedCommit() int64 { return max(n.snapshotEnd(), n.state.MembersEnd) }
 
 // hardState is Raft's state from the vote file; the commit index is at least the newest snapshot's end.
 func (n *Node) hardState(found bool) *raftpb.HardState {
 	if !found {
 		return nil
 	}
-	term, commit := uint64(n.state.LeaderEpoch), uint64(n.snapshotEnd())
+	term, commit := uint64(n.state.LeaderEpoch), uint64(n.loadedCommit())
 	h := &raftpb.HardState{Term: &term, Commit: &commit}
 	if n.state.VotedID >= 0 {
 		vote := raftID(n.state.VotedID)
@@ -82,6 +124,8 @@ func (n *Node) checkLog(base snapshotID) error {
 	switch {
 	case end < n.snapshotEnd():
 		return damaged(log, "the log ends at offset %d, before the newest snapshot's end %d", end, n.snapshotEnd())
+	case end < n.state.MembersEnd:
+		return damaged(log, "the log ends at offset %d, before %d, from which on the vote file's voters are valid", end, n.state.MembersEnd)
 	case n.o.Log.StartOffset() > 0 && base.end == 0:
 		return damaged(log, "the log starts at offset %d and no snapshot holds what was before", n.o.Log.StartOffset())
 	case end > base.end && n.o.Log.EpochAt(end-1) > n.state.LeaderEpoch:

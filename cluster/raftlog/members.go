@@ -2,7 +2,6 @@ package raftlog
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"go.etcd.io/raft/v3"
@@ -51,19 +50,31 @@ func (n *Node) plausible(m *raftpb.Message) bool {
 	return true
 }
 
-// Member is a node of the quorum as its leader sees it.
-type Member struct {
-	NodeID int32
-	Voter  bool
+// MemberState is a member of the quorum as its leader sees it.
+type MemberState struct {
+	Member
 	End    int64 // of its log; -1: unknown, as to every node but the leader
 	Active bool  // takes entries as they come
+	// HeardMs is when it was last heard of, CaughtUpMs when it last had everything that the leader had; -1: never since this leader
+	// took office. Of the leader itself both are now.
+	HeardMs, CaughtUpMs int64
 }
 
 // Quorum describes the quorum: members by id, voters and learners.
 type Quorum struct {
 	Leader  Leader
 	Commit  int64
-	Members []Member
+	Members []MemberState
+}
+
+// Find returns the member of that id.
+func (q Quorum) Find(id int32) (MemberState, bool) {
+	for _, m := range q.Members {
+		if m.NodeID == id {
+			return m, true
+		}
+	}
+	return MemberState{}, false
 }
 
 // Quorum answers ErrStopped once the node has stopped.
@@ -75,14 +86,9 @@ func (n *Node) Quorum() (Quorum, error) {
 
 func (n *Node) quorum() Quorum {
 	q := Quorum{Leader: n.lead, Commit: n.CommittedEnd()}
-	conf := n.confs.latest()
-	for _, id := range conf.Voters {
-		q.Members = append(q.Members, Member{NodeID: nodeID(id), Voter: true, End: -1})
+	for _, m := range n.confs.latest() {
+		q.Members = append(q.Members, n.memberState(m))
 	}
-	for _, id := range conf.Learners {
-		q.Members = append(q.Members, Member{NodeID: nodeID(id), End: -1})
-	}
-	slices.SortFunc(q.Members, func(a, b Member) int { return int(a.NodeID) - int(b.NodeID) })
 	n.raw.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
 		for i := range q.Members {
 			if m := &q.Members[i]; n.leads() && m.NodeID == nodeID(id) {
@@ -91,6 +97,18 @@ func (n *Node) quorum() Quorum {
 		}
 	})
 	return q
+}
+
+func (n *Node) memberState(m Member) MemberState {
+	s := MemberState{Member: m, End: -1, HeardMs: -1, CaughtUpMs: -1}
+	if c := n.contacts[m.NodeID]; c != nil {
+		s.HeardMs, s.CaughtUpMs = c.atMs, c.caughtUpMs
+	}
+	if n.leads() && m.NodeID == n.o.NodeID {
+		s.HeardMs = clock.Millis(n.o.Clock)
+		s.CaughtUpMs = s.HeardMs
+	}
+	return s
 }
 
 func (n *Node) leads() bool { return n.lead.NodeID == n.o.NodeID }

@@ -75,14 +75,24 @@ func checkEntries(m *raftpb.Message) error {
 	return nil
 }
 
+// checkChange: a change of one node that leaves a voter, and the configuration that it makes.
+func checkChange(e *raftpb.Entry) error {
+	var c raftpb.ConfChangeV2
+	if err := proto.Unmarshal(e.Data, &c); err != nil {
+		return fmt.Errorf("%w: entry %d: %w", errForeign, e.GetIndex(), err)
+	}
+	members, err := decodeMembers(c.Context)
+	if err != nil || len(c.Changes) != 1 || len(members.Voters()) == 0 {
+		return fmt.Errorf("%w: entry %d is no change of the quorum", errForeign, e.GetIndex())
+	}
+	return nil
+}
+
 // checkHead checks an entry that begins a batch.
 func checkHead(e *raftpb.Entry) error {
 	switch e.GetType() {
 	case raftpb.EntryConfChangeV2:
-		if err := proto.Unmarshal(e.Data, &raftpb.ConfChangeV2{}); err != nil {
-			return fmt.Errorf("%w: entry %d: %w", errForeign, e.GetIndex(), err)
-		}
-		return nil
+		return checkChange(e)
 	case raftpb.EntryNormal:
 		if len(e.Data) == 0 {
 			return nil

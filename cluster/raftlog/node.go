@@ -14,6 +14,7 @@ import (
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
 
+	"grete/cluster/metadata"
 	"grete/internal/clock"
 	"grete/internal/vfs"
 	"grete/protocol/batch"
@@ -27,15 +28,18 @@ type Transport interface {
 
 // Options describe one node.
 type Options struct {
-	NodeID     int32
-	Voters     []int32 // controller.quorum.voters: the voters of a log that is new; an older log knows its own
-	Log        Log
-	FS         vfs.FS
-	Dir        string // of the log: quorum-state and snapshots live in it
-	Clock      clock.Clock
-	Logger     zerolog.Logger
-	Transport  Transport // nil: there are no other nodes
-	ElectionMs int       // controller.quorum.election.timeout.ms: a silent leader is replaced within it; default 1000
+	NodeID int32
+	Voters []int32 // of a log that is new; an older log knows its own. None: the node waits until it is made a member
+	// DirectoryID and Listeners are this node's own, for a log that begins with it.
+	DirectoryID metadata.UUID
+	Listeners   []metadata.Endpoint
+	Log         Log
+	FS          vfs.FS
+	Dir         string // of the log: quorum-state and snapshots live in it
+	Clock       clock.Clock
+	Logger      zerolog.Logger
+	Transport   Transport // nil: there are no other nodes
+	ElectionMs  int       // controller.quorum.election.timeout.ms: a silent leader is replaced within it; default 1000
 
 	// MessageBytes bounds a message to a follower, but for a batch larger than it; default 1 MiB.
 	MessageBytes uint64
@@ -45,6 +49,8 @@ type Options struct {
 	OnLeader func(Leader)
 	// OnSnapshot gives a snapshot that replaces the state machine: the leader no longer has the log before it.
 	OnSnapshot func(Snapshot)
+	// OnMembers is told the quorum's configuration when it has changed.
+	OnMembers func(Members)
 	// OnFailure is told once that a write or fsync has failed: the node has stepped down and stopped.
 	OnFailure func(error)
 }
@@ -86,6 +92,9 @@ type Node struct {
 	announced int32 // the epoch in which this node has last announced itself leader
 	committed atomic.Int64
 	confs     confHistory
+	members   atomic.Pointer[Members]
+	changes   []change // of the configuration, until they are committed
+	contacts  map[int32]*contact
 	failure   error // set before done is closed
 }
 
@@ -109,7 +118,7 @@ func Open(o Options) (*Node, error) {
 		o.MessageBytes = 1 << 20
 	}
 	n := &Node{
-		o: o, lead: Leader{NodeID: -1, Start: -1},
+		o: o, lead: Leader{NodeID: -1, Start: -1}, contacts: map[int32]*contact{},
 		proposals: make(chan proposal), inbox: make(chan *raftpb.Message, inboxMessages), calls: make(chan func()),
 		reports: make(chan report),
 		stop:    make(chan struct{}), done: make(chan struct{}),
@@ -119,16 +128,16 @@ func Open(o Options) (*Node, error) {
 	}
 	raw, err := raft.NewRawNode(&raft.Config{
 		ID: raftID(o.NodeID), ElectionTick: ticksPerElection, HeartbeatTick: 1,
-		Storage: n.storage, Applied: uint64(n.snapshotEnd()),
+		Storage: n.storage, Applied: uint64(n.loadedCommit()),
 		MaxSizePerMsg: o.MessageBytes, MaxCommittedSizePerReady: o.MessageBytes,
 		MaxUncommittedEntriesSize: uncommittedBytes, MaxInflightMsgs: inflightMessages,
-		CheckQuorum: true, PreVote: true, DisableProposalForwarding: true, Logger: raftLogger{o.Logger},
+		CheckQuorum: true, PreVote: true, DisableProposalForwarding: true, StepDownOnRemoval: true, Logger: raftLogger{o.Logger},
 	})
 	if err != nil {
 		return nil, err
 	}
 	n.raw = raw
-	n.committed.Store(n.snapshotEnd())
+	n.committed.Store(n.loadedCommit())
 	return n, nil
 }
 
@@ -221,6 +230,9 @@ func (n *Node) recoverReadFailure() {
 }
 
 func (n *Node) loop() error {
+	if end := n.committed.Load(); end > n.snapshotEnd() {
+		n.advanceCommitted(end)
+	}
 	if n.alone() {
 		if err := n.raw.Campaign(); err != nil {
 			return err
@@ -238,6 +250,7 @@ func (n *Node) loop() error {
 		case m := <-n.inbox:
 			if err := whole(m); err == nil && n.plausible(m) {
 				_ = n.raw.Step(m) // a message of a removed or unknown node is no fault of ours
+				n.heard(m)
 			}
 		case r := <-n.reports:
 			n.take(r)
@@ -272,7 +285,7 @@ func (n *Node) settle() error {
 // alone says whether this node is the only member: then time plays no part, and an idle node does nothing at all.
 func (n *Node) alone() bool {
 	c := n.confs.latest()
-	return len(c.Voters) == 1 && c.Voters[0] == raftID(n.o.NodeID) && len(c.Learners)+len(c.VotersOutgoing) == 0
+	return len(c) == 1 && c[0].Voter && c[0].NodeID == n.o.NodeID
 }
 
 // proposeAll takes all proposals that wait: they share one write and one fsync.
@@ -333,6 +346,7 @@ func (n *Node) setLeader(l Leader) {
 		return
 	}
 	n.lead = l
+	n.forgetFollowers()
 	if n.o.OnLeader != nil {
 		n.o.OnLeader(l)
 	}

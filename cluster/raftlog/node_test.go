@@ -514,19 +514,19 @@ func TestConfigurationChangesSurvive(t *testing.T) {
 func FuzzSnapshot(f *testing.F) {
 	fsys := vfs.NewMem()
 	must(f, fsys.MkdirAll(logDir, 0o755))
-	must(f, writeSnapshot(fsys, logDir, snapshotID{5, 1}, confOf([]int32{1}), 1, oneValue("value")))
+	must(f, writeSnapshot(fsys, logDir, snapshotID{5, 1}, Members{{NodeID: 1, Voter: true}}, 1, oneValue("value")))
 	raw, err := vfs.ReadFile(fsys, path.Join(logDir, snapshotID{5, 1}.fileName()), math.MaxInt64)
 	must(f, err)
 	f.Add(raw)
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		if s, err := checkSnapshot(snapshotID{5, 1}, raw); err == nil && s.conf == nil {
+		if s, err := checkSnapshot(snapshotID{5, 1}, raw); err == nil && len(s.members) == 0 {
 			t.Fatal("accepted without a configuration")
 		}
 	})
 }
 
 func FuzzQuorumState(f *testing.F) {
-	f.Add(newQuorumState([]int32{1, 2}).encode())
+	f.Add(newQuorumState(Members{{NodeID: 1, Voter: true}, {NodeID: 2, DirectoryID: metadata.UUID{1, 2}, Voter: true, Listeners: []metadata.Endpoint{{Listener: "C", Host: "h", Port: 1}}}, {NodeID: 3}}).encode())
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		s, err := decodeQuorumState(raw)
 		if err == nil && !bytes.Equal(bytes.TrimSpace(raw), s.encode()) {

@@ -11,50 +11,83 @@ import (
 	"path"
 
 	"grete/cluster/metadata"
+	"grete/internal/uuid"
 	"grete/internal/vfs"
 )
 
 // quorumStateFile is Kafka's name for the file that holds the vote.
 const quorumStateFile = "quorum-state"
 
-// maxQuorumStateBytes is more than thousands of voters need.
+// maxQuorumStateBytes is more than thousands of members need.
 const maxQuorumStateBytes = 1 << 20
 
-// quorumState is the quorum-state file: Kafka's fields (QuorumStateData, both versions of it), and a checksum,
-// because a vote misread elects two leaders. Term and vote of Raft are leaderEpoch and votedId.
+// quorumState is the quorum-state file: Kafka's fields (QuorumStateData, both versions of it), a checksum, because a vote
+// misread elects two leaders, and the configuration. Term and vote of Raft are leaderEpoch and votedId.
+//
+// The configuration is here because the commit index is not kept: a node that began again with the configuration of its newest snapshot
+// could elect itself without those that have joined since. What is here was committed, and so was everything before MembersEnd.
 type quorumState struct {
-	LeaderID         int32   `json:"leaderId"`
-	LeaderEpoch      int32   `json:"leaderEpoch"`
-	VotedID          int32   `json:"votedId"`
-	VotedDirectoryID string  `json:"votedDirectoryId"`
-	CurrentVoters    []voter `json:"currentVoters"` // the voters with which the log began
-	DataVersion      int16   `json:"data_version"`
-	Checksum         uint32  `json:"crc32c"` // of this object encoded with 0 here
+	LeaderID         int32       `json:"leaderId"`
+	LeaderEpoch      int32       `json:"leaderEpoch"`
+	VotedID          int32       `json:"votedId"`
+	VotedDirectoryID string      `json:"votedDirectoryId"`
+	CurrentVoters    []stateNode `json:"currentVoters"`
+	Learners         []stateNode `json:"learners,omitempty"`
+	MembersEnd       int64       `json:"membersEnd,omitempty"` // from this offset on the configuration is valid
+	// Installing is the end of a snapshot of the leader that takes the place of the log; 0: none.
+	Installing  int64  `json:"installing,omitempty"`
+	DataVersion int16  `json:"data_version"`
+	Checksum    uint32 `json:"crc32c"` // of this object encoded with 0 here
 }
 
-type voter struct {
-	VoterID int32 `json:"voterId"`
+// stateNode is a Member.
+type stateNode struct {
+	VoterID     int32               `json:"voterId"`
+	DirectoryID string              `json:"directoryId,omitempty"`
+	Listeners   []metadata.Endpoint `json:"listeners,omitempty"`
 }
 
 const quorumStateVersion = 1
 
 // newQuorumState is that of a node that has seen no election yet.
-func newQuorumState(voters []int32) quorumState {
+func newQuorumState(members Members) quorumState {
 	s := quorumState{
 		LeaderID: -1, VotedID: -1, VotedDirectoryID: metadata.ZeroUUID.String(), DataVersion: quorumStateVersion,
 	}
-	for _, id := range voters {
-		s.CurrentVoters = append(s.CurrentVoters, voter{id})
-	}
+	s.setMembers(0, members)
 	return s
 }
 
-func (s quorumState) voters() []int32 {
-	ids := make([]int32, len(s.CurrentVoters))
-	for i, v := range s.CurrentVoters {
-		ids[i] = v.VoterID
+func (s *quorumState) setMembers(end int64, members Members) {
+	s.MembersEnd, s.CurrentVoters, s.Learners = end, nil, nil
+	for _, m := range members {
+		n := stateNode{VoterID: m.NodeID, Listeners: m.Listeners}
+		if m.DirectoryID != metadata.ZeroUUID {
+			n.DirectoryID = m.DirectoryID.String()
+		}
+		if m.Voter {
+			s.CurrentVoters = append(s.CurrentVoters, n)
+		} else {
+			s.Learners = append(s.Learners, n)
+		}
 	}
-	return ids
+}
+
+func (s *quorumState) members() (ms Members, err error) {
+	add := func(nodes []stateNode, voter bool) {
+		for _, n := range nodes {
+			m := Member{NodeID: n.VoterID, Voter: voter, Listeners: n.Listeners}
+			if n.DirectoryID != "" {
+				var bad error
+				m.DirectoryID, bad = uuid.Parse(n.DirectoryID)
+				err = errors.Join(err, bad)
+			}
+			ms = ms.with(m)
+		}
+	}
+	add(s.CurrentVoters, true)
+	add(s.Learners, false)
+	return ms, err
 }
 
 func (s quorumState) encode() []byte {
@@ -78,7 +111,8 @@ func decodeQuorumState(raw []byte) (quorumState, error) {
 	if s.DataVersion != quorumStateVersion {
 		return s, fmt.Errorf("its version is %d, not %d", s.DataVersion, quorumStateVersion)
 	}
-	return s, nil
+	_, err := s.members()
+	return s, err
 }
 
 // loadQuorumState returns the state of dir, and whether there is one.

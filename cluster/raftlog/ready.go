@@ -3,7 +3,6 @@ package raftlog
 import (
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
-	"google.golang.org/protobuf/proto"
 
 	"grete/internal/clock"
 )
@@ -55,7 +54,7 @@ func (n *Node) announce() error {
 		return nil
 	}
 	n.announced = term
-	message := control{leaderChangeType, leaderChange(n.o.NodeID, n.confs.voters())}
+	message := control{leaderChangeType, leaderChange(n.o.NodeID, n.confs.latest().Voters())}
 	b, err := controlBatch(clock.Millis(n.o.Clock), message)
 	if err != nil {
 		return err
@@ -103,17 +102,15 @@ func (n *Node) send(messages []*raftpb.Message) {
 // stop within a batch or before the commit index, but the index itself is always a batch's end.
 func (n *Node) commit(entries []*raftpb.Entry) error {
 	for _, e := range entries {
-		if e.GetType() != raftpb.EntryConfChangeV2 {
-			continue
+		if e.GetType() == raftpb.EntryConfChangeV2 {
+			if err := n.reconfigured(e); err != nil {
+				return err
+			}
 		}
-		var change raftpb.ConfChangeV2
-		if err := proto.Unmarshal(e.Data, &change); err != nil {
-			return err
-		}
-		n.confs.add(int64(e.GetIndex()), n.raw.ApplyConfChange(&change))
 	}
 	if end := int64(n.raw.BasicStatus().HardState.GetCommit()); end > n.committed.Load() {
 		n.advanceCommitted(end)
+		n.answerChanges(end)
 	}
 	return nil
 }

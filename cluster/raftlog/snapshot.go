@@ -66,8 +66,8 @@ func listSnapshots(fsys vfs.FS, dir string) ([]snapshotID, error) {
 
 // writeSnapshot writes id's file in Kafka's format: a control batch with the header (and, for Raft, the
 // configuration), batches of records, a control batch with the footer.
-func writeSnapshot(fsys vfs.FS, dir string, id snapshotID, conf *raftpb.ConfState, nowMs int64, values iter.Seq[[]byte]) error {
-	confRaw, err := proto.Marshal(conf)
+func writeSnapshot(fsys vfs.FS, dir string, id snapshotID, members Members, nowMs int64, values iter.Seq[[]byte]) error {
+	confRaw, err := proto.Marshal(members.conf())
 	if err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func writeSnapshot(fsys vfs.FS, dir string, id snapshotID, conf *raftpb.ConfStat
 	footer := append(kbin.AppendInt16(nil, 0), 0)
 	return vfs.ReplaceFile(fsys, path.Join(dir, id.fileName()), partSuffix, func(w io.Writer) error {
 		s := snapshotWriter{w: w, epoch: id.epoch, nowMs: nowMs}
-		s.control(control{snapshotHeaderType, header}, control{confStateType, confRaw})
+		s.control(control{snapshotHeaderType, header}, control{confStateType, confRaw}, control{membersType, members.encode()})
 		for v := range values {
 			s.add(v)
 		}
@@ -136,9 +136,9 @@ func Batch(records []batch.Record) (batch.Batch, error) {
 
 // snapshot is a snapshot file read and checked whole.
 type snapshot struct {
-	id   snapshotID
-	conf *raftpb.ConfState
-	raw  []byte
+	id      snapshotID
+	members Members
+	raw     []byte
 }
 
 func readSnapshot(fsys vfs.FS, dir string, id snapshotID) (*snapshot, error) {
@@ -174,7 +174,7 @@ func checkSnapshot(id snapshotID, raw []byte) (*snapshot, error) {
 			return nil, err
 		}
 	}
-	if s.conf == nil || !footer {
+	if len(s.members) == 0 || !footer {
 		return nil, errors.New("header or footer is missing")
 	}
 	return s, nil
@@ -190,11 +190,18 @@ func (s *snapshot) control(b batch.Batch) (footer bool, err error) {
 		switch _, kind := key.Int16(), key.Int16(); kind {
 		case snapshotFooterType:
 			return true, nil
-		case confStateType:
-			s.conf = &raftpb.ConfState{}
-			if err := proto.Unmarshal(r.Value, s.conf); err != nil {
+		case confStateType: // alone in snapshots of former times
+			conf := &raftpb.ConfState{}
+			if err := proto.Unmarshal(r.Value, conf); err != nil {
 				return false, err
 			}
+			s.members = membersOf(conf)
+		case membersType:
+			members, err := decodeMembers(r.Value)
+			if err != nil || !slices.Equal(members.conf().Voters, s.members.conf().Voters) {
+				return false, errNoMembers
+			}
+			s.members = members
 		}
 	}
 	return false, nil

@@ -35,7 +35,7 @@ type storage struct {
 	log  Log
 	base snapshotID // the log's entries up to base.end are gone or not to be relied on
 	hard *raftpb.HardState
-	conf *raftpb.ConfState // as of the newest snapshot
+	conf *raftpb.ConfState // the newest that is known at the start
 	// snapshot reads the newest snapshot for a follower that needs what base has swallowed.
 	snapshot func() (*raftpb.Snapshot, error)
 	// failure is the first read that went wrong, other than by a range that is not there: Raft panics on it.
