@@ -39,6 +39,11 @@ func (c producing) at(t testing.TB, offset int64) batch.Batch {
 
 func marker(t testing.TB, offset, pid int64, epoch int16, commit bool, coordinatorEpoch int32) batch.Batch {
 	t.Helper()
+	return markerAt(t, offset, pid, epoch, commit, coordinatorEpoch, 77)
+}
+
+func markerAt(t testing.TB, offset, pid int64, epoch int16, commit bool, coordinatorEpoch int32, ms int64) batch.Batch {
+	t.Helper()
 	key, value := make([]byte, 4), make([]byte, 6)
 	if commit {
 		key[3] = controlCommit
@@ -46,7 +51,7 @@ func marker(t testing.TB, offset, pid int64, epoch int16, commit bool, coordinat
 	binary.BigEndian.PutUint32(value[2:], uint32(coordinatorEpoch))
 	b, err := batch.Build(batch.BuildOptions{BaseOffset: offset, ProducerID: pid, ProducerEpoch: epoch,
 		BaseSequence: batch.NoSequence, Transactional: true, Control: true},
-		[]batch.Record{{Offset: offset, TimestampMs: 77, Key: key, Value: value}})
+		[]batch.Record{{Offset: offset, TimestampMs: ms, Key: key, Value: value}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -108,6 +108,7 @@ func (l *Log) recoverSegment(s *segment, from, recoveryPoint int64) (end int64, 
 		return 0, false, err
 	}
 	s.indexDirty = true
+	s.txnsChecked.Store(true)
 	return w.end, w.pos == size, nil
 }
 

@@ -13,13 +13,25 @@ func (l *Log) noteProducer(seg *segment, b batch.Batch) {
 	aborted, ok := l.producers.update(b)
 	if ok {
 		seg.indexDirty = true
-		if err := seg.txns.append(aborted); err != nil {
+		if err := l.noteAborted(seg, aborted); err != nil {
 			l.dir.fail(err)
 		}
 	}
 	if b.Transactional() {
 		l.advanceUnstable()
 	}
+}
+
+// noteAborted adds the entry of a marker that was just written. Where it is the first since the segment was loaded, and what the
+// file had is missing, that is found first: the new entry would hide the loss.
+func (l *Log) noteAborted(seg *segment, aborted AbortedTxn) error {
+	if err := l.findTxnIndexHolding(seg); err != nil {
+		return err
+	}
+	if aborted.LastOffset <= seg.txns.last { // found with them
+		return nil
+	}
+	return seg.txns.append(aborted)
 }
 
 // advanceUnstable publishes the first unstable offset. Callers hold mu.

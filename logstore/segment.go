@@ -126,6 +126,7 @@ func (s *segment) create() error {
 	}
 	s.log.store.files.install(&s.data, data).release()
 	s.indexed.Store(true)
+	s.txnsChecked.Store(true)
 	s.setLargest(timestampAt{-1, s.base})
 	return nil
 }

@@ -101,9 +101,8 @@ func appendTxnEntry(dst []byte, txn AbortedTxn) []byte {
 	return dst
 }
 
-// parseTxnEntry looks at the first byte of the version alone, as Kafka does.
 func parseTxnEntry(entry []byte) (AbortedTxn, error) {
-	if v := int8(entry[0]); v > txnEntryVersion {
+	if v := int16(binary.BigEndian.Uint16(entry)); v != txnEntryVersion {
 		return AbortedTxn{}, fmt.Errorf("%w: transaction index entry of version %d", ErrCorrupt, v)
 	}
 	at := func(i int) int64 { return int64(binary.BigEndian.Uint64(entry[i:])) }
@@ -185,25 +184,34 @@ func (x *txnIndex) search(offset int64) (int64, error) {
 	return low, nil
 }
 
-// sanityCheck is Kafka's TransactionIndex.sanityCheck, and that the entries ascend: ErrCorrupt means that the index
-// must be rebuilt.
-func (x *txnIndex) sanityCheck() error {
+// sanityCheck holds every entry against what an entry of a segment that ends at limit can be: ErrCorrupt means that the
+// index must be rebuilt. Kafka's TransactionIndex.sanityCheck looks at the base and the version's first byte alone, which
+// one garbled entry in four passes.
+func (x *txnIndex) sanityCheck(limit int64) error {
 	var wrong error
-	last := x.base - 1
+	before := AbortedTxn{LastOffset: x.base - 1}
 	err := x.each(0, func(i int64, txn AbortedTxn) bool {
-		if txn.LastOffset <= last {
-			wrong = fmt.Errorf("%w: transaction index %s: entry %d is at %d, expected above %d", ErrCorrupt, x.path(), i, txn.LastOffset, last)
+		if !txn.follows(before) || txn.LastOffset >= limit {
+			wrong = fmt.Errorf("%w: transaction index %s: entry %d is %+v, after %+v, in a segment that ends at %d", ErrCorrupt, x.path(), i, txn, before, limit)
 		}
-		last = txn.LastOffset
+		before = txn
 		return wrong == nil
 	})
 	if err != nil {
 		return err
 	}
-	if wrong == nil && last >= x.base {
-		x.last = last
+	if wrong == nil && before.LastOffset >= x.base {
+		x.last = before.LastOffset
 	}
 	return wrong
+}
+
+// follows tells whether the transaction can be the next in an index: its marker comes after its first record and after
+// the marker before; the last stable offset never falls, and never passes a transaction that is still open.
+func (txn AbortedTxn) follows(before AbortedTxn) bool {
+	return txn.ProducerID >= 0 && txn.FirstOffset >= before.LastStableOffset && txn.FirstOffset < txn.LastOffset &&
+		txn.LastOffset > before.LastOffset &&
+		txn.LastStableOffset >= before.LastStableOffset && txn.LastStableOffset <= txn.LastOffset+1
 }
 
 // truncateTo removes the entries of markers at and above offset.

@@ -75,7 +75,7 @@ func TestTxnIndexTruncateAndReopen(t *testing.T) {
 	all := fillTxnIndex(t, x, 10)
 	must(t, x.truncateTo(135)) // the fourth's marker
 	reopened := newTxnIndex(x.cache, x.base, x.path)
-	must(t, reopened.sanityCheck())
+	must(t, reopened.sanityCheck(200))
 	for _, x := range []*txnIndex{x, reopened} {
 		if got, _, err := x.collect(nil, 0, 1<<40); err != nil || !reflect.DeepEqual(got, all[:3]) {
 			t.Fatalf("%v, %v", got, err)
@@ -97,7 +97,7 @@ func TestTxnIndexTruncateAndReopen(t *testing.T) {
 
 func TestTxnIndexSanity(t *testing.T) {
 	good := func() []byte {
-		data := appendTxnEntry(nil, AbortedTxn{1, 50, 105, 106})
+		data := appendTxnEntry(nil, AbortedTxn{1, 50, 105, 60})
 		return appendTxnEntry(data, AbortedTxn{2, 60, 110, 111})
 	}
 	for name, c := range map[string]struct {
@@ -109,11 +109,16 @@ func TestTxnIndexSanity(t *testing.T) {
 		"version 1":        {func(d []byte) []byte { d[34] = 1; return d }, ErrCorrupt},
 		"below the base":   {func(d []byte) []byte { d[18+7] = 99; return d }, ErrCorrupt},
 		"markers go back":  {func(d []byte) []byte { d[34+18+7] = 105; return d }, ErrCorrupt},
-		"negative version": {func(d []byte) []byte { d[0] = 0xff; return d }, nil},
+		"negative version": {func(d []byte) []byte { d[0] = 0xff; return d }, ErrCorrupt},
+		"above the end":    {func(d []byte) []byte { d[34+18+7] = 120; return d }, ErrCorrupt},
+		"no first record":  {func(d []byte) []byte { d[10+7] = 105; return d }, ErrCorrupt},
+		"begun too early":  {func(d []byte) []byte { d[34+10+7] = 59; return d }, ErrCorrupt},
+		"stable too late":  {func(d []byte) []byte { d[34+26+7] = 112; return d }, ErrCorrupt},
+		"stable goes back": {func(d []byte) []byte { d[34+26+7] = 59; return d }, ErrCorrupt},
 	} {
 		x, fs := newTestTxnIndex(t)
 		must(t, writeFile(fs, "/x.txnindex", c.damage(good()), false))
-		if err := x.sanityCheck(); !errors.Is(err, c.want) {
+		if err := x.sanityCheck(120); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -124,7 +129,7 @@ func FuzzTxnIndex(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte, from, bound int64) {
 		x, fs := newTestTxnIndex(t)
 		must(t, writeFile(fs, "/x.txnindex", data, false))
-		if x.sanityCheck() != nil {
+		if x.sanityCheck(1<<40) != nil {
 			return
 		}
 		got, _, err := x.collect(nil, from, bound)

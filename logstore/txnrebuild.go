@@ -3,6 +3,7 @@ package logstore
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"math"
 	"slices"
 
@@ -12,7 +13,8 @@ import (
 // checkTxnIndexes rebuilds transaction indexes that are garbled or emptied: Kafka and we create one only to put an
 // entry in.
 func (l *Log) checkTxnIndexes() error {
-	for _, s := range l.segments() {
+	segments := l.segments()
+	for i, s := range segments {
 		info, err := l.store.o.FS.Stat(s.path(txnIndexSuffix))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -21,7 +23,7 @@ func (l *Log) checkTxnIndexes() error {
 			return err
 		}
 		if info.Size() > 0 && info.Size()%txnEntryBytes == 0 {
-			if err = s.txns.sanityCheck(); err == nil {
+			if err = s.txns.sanityCheck(l.limitOf(segments, i)); err == nil {
 				s.txnsChecked.Store(true)
 				continue
 			}
@@ -35,6 +37,14 @@ func (l *Log) checkTxnIndexes() error {
 		}
 	}
 	return nil
+}
+
+// limitOf is an offset that no batch of segment i reaches.
+func (l *Log) limitOf(segments []*segment, i int) int64 {
+	if i+1 < len(segments) {
+		return segments[i+1].base
+	}
+	return l.EndOffset()
 }
 
 // rebuildTxnIndex replays the segment on the producer state of its base.
@@ -83,29 +93,35 @@ func (l *Log) findTxnIndex(s *segment) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if n, err := s.txns.entries(); err != nil || n > 0 || s.txnsChecked.Load() || !l.mayHoldMarkers(s) {
+	return l.findTxnIndexHolding(s)
+}
+
+// findTxnIndexHolding is findTxnIndex for callers that hold Log.mu.
+func (l *Log) findTxnIndexHolding(s *segment) error {
+	if s.txnsChecked.Load() {
+		return nil
+	}
+	if n, err := s.txns.entries(); err != nil || n > 0 || !l.mayHoldMarkers(s) {
 		s.txnsChecked.Store(err == nil)
 		return err
 	}
 	return l.rebuildTxnIndex(s)
 }
 
-// mayHoldMarkers asks the producer state at the segment's end whether any producer ever ended a transaction; without
-// a snapshot of it the answer is yes.
+// mayHoldMarkers asks the producer state at the segment's end whether any producer ever ended a transaction. Without a
+// snapshot of it, and where a producer that did may have expired before it was taken, the answer is yes.
 func (l *Log) mayHoldMarkers(s *segment) bool {
-	ended := func(e *producerEntry) bool { return e.coordinatorEpoch >= 0 }
 	segments := l.segments()
 	i := slices.Index(segments, s)
 	if i < 0 {
 		return false
 	}
+	if l.outlivesProducers(segments, i) {
+		return true
+	}
+	ended := func(e *producerEntry) bool { return e.coordinatorEpoch >= 0 }
 	if i == len(segments)-1 {
-		for _, e := range l.producers.producers {
-			if ended(e) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(slices.Collect(maps.Values(l.producers.producers)), ended)
 	}
 	data, err := readFile(l.store.o.FS, segments[i+1].snapshotPath())
 	if err != nil {
@@ -113,4 +129,23 @@ func (l *Log) mayHoldMarkers(s *segment) bool {
 	}
 	entries, err := decodeSnapshot(data)
 	return err != nil || slices.ContainsFunc(entries, ended)
+}
+
+// outlivesProducers: from the segment's first batch to the next segment's, or to now, a silent producer may have expired.
+func (l *Log) outlivesProducers(segments []*segment, i int) bool {
+	first, err := segments[i].firstTimestampMs()
+	if err != nil {
+		return true
+	}
+	end := l.nowMs()
+	if i+1 < len(segments) {
+		next, err := segments[i+1].firstTimestampMs()
+		if err != nil {
+			return true
+		}
+		if next >= 0 {
+			end = next
+		}
+	}
+	return end-first >= l.config().ProducerIDExpirationMs
 }
