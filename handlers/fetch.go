@@ -21,6 +21,7 @@ type fetchAnswer struct {
 	readEpoch                                       int32 // leader epoch of the read
 	diverging                                       *replica.EpochEnd
 	leaderID, leaderEpoch                           int32 // -1: not told
+	preferred                                       int32 // replica to read from instead, -1: none
 	abortedNull                                     bool
 	span                                            *logstore.Span
 }
@@ -52,7 +53,7 @@ func releaseAnswers(answers []fetchAnswer) {
 // failedFetch is an answer of nothing but code.
 func failedFetch(t fetchTarget, code int16) fetchAnswer {
 	return fetchAnswer{
-		fetchTarget: t, code: code, leaderID: -1, leaderEpoch: -1,
+		fetchTarget: t, code: code, leaderID: -1, leaderEpoch: -1, preferred: replica.NoPreferredReplica,
 		highWatermark: -1, lastStableOffset: -1, logStartOffset: -1,
 	}
 }
@@ -73,6 +74,7 @@ type fetch struct {
 	leaderOnly         bool
 	minBytes, maxBytes int
 	maxWaitMs          int32
+	rack               string // the client's, from version 11 on
 
 	targets []fetchTarget
 	parts   []*replica.Partition // of targets; nil: the broker does not have it, errs says why
@@ -116,6 +118,7 @@ func newFetch(b *Broker, r *protocol.Request, req *kmsg.FetchRequest) *fetch {
 	}
 	f.maxBytes = int(min(req.MaxBytes, b.Limits.FetchMaxBytes))
 	f.minBytes = min(int(req.MinBytes), f.maxBytes)
+	f.rack = req.Rack
 	f.leaderOnly = f.replicaID >= 0 || req.Version < 11
 	switch {
 	case f.replicaID >= 0 || f.replicaID == debuggingReplica:
@@ -182,8 +185,8 @@ func (f *fetch) readOne(i, maxBytes int, minOneBatch bool) fetchAnswer {
 	return fetchAnswer{
 		fetchTarget: t, span: res.Span, diverging: res.Diverging, leaderID: -1, leaderEpoch: -1,
 		highWatermark: res.HighWatermark, lastStableOffset: res.LastStableOffset, logStartOffset: res.LogStartOffset,
-		logEndOffset: res.LogEndOffset, readEpoch: res.LeaderEpoch,
-		abortedNull: f.isolation != replica.ReadCommitted || res.Diverging != nil,
+		logEndOffset: res.LogEndOffset, readEpoch: res.LeaderEpoch, preferred: res.Preferred,
+		abortedNull: f.isolation != replica.ReadCommitted || res.Diverging != nil || res.Preferred != replica.NoPreferredReplica,
 	}
 }
 
@@ -192,6 +195,7 @@ func (f *fetch) request(i int) replica.ReadRequest {
 	return replica.ReadRequest{
 		Offset: t.offset, ReplicaID: f.replicaID, Isolation: f.isolation, LeaderOnly: f.leaderOnly,
 		CurrentLeaderEpoch: t.currentLeaderEpoch, LastFetchedEpoch: t.lastFetchedEpoch, MaxBytes: int(t.maxBytes),
+		Rack: f.rack, Listener: f.r.Conn.Listener,
 	}
 }
 
@@ -220,7 +224,7 @@ func (f *fetch) note(answers []fetchAnswer) {
 			continue
 		}
 		err := f.parts[i].Followed(replica.FollowerFetch{
-			ReplicaID: f.replicaID, BrokerEpoch: f.replicaEpoch, Offset: a.offset,
+			ReplicaID: f.replicaID, BrokerEpoch: f.replicaEpoch, Offset: a.offset, LogStart: a.logStart,
 			LeaderEpoch: a.readEpoch, LeaderEnd: a.logEndOffset,
 		})
 		if err != nil {
@@ -230,11 +234,16 @@ func (f *fetch) note(answers []fetchAnswer) {
 	}
 }
 
+// ends: an answer that nobody should wait any longer to get.
+func (a *fetchAnswer) ends() bool {
+	return a.code != 0 || a.diverging != nil || a.preferred != replica.NoPreferredReplica
+}
+
 // complete says whether there is a reason to answer now.
 func (f *fetch) complete(answers []fetchAnswer) bool {
 	size := 0
 	for i := range answers {
-		if answers[i].code != 0 || answers[i].diverging != nil {
+		if answers[i].ends() {
 			return true
 		}
 		size += answers[i].sizeBytes()
@@ -246,7 +255,7 @@ func (f *fetch) complete(answers []fetchAnswer) bool {
 func (f *fetch) respond(answers []fetchAnswer) {
 	for i := range answers {
 		if f.parts[i] != nil {
-			f.parts[i].CountFetch(answers[i].sizeBytes(), answers[i].code != 0)
+			f.parts[i].CountFetch(answers[i].sizeBytes(), answers[i].code != 0, f.replicaID >= 0)
 		}
 	}
 	sent, sessionID, code := f.ctx.finish(append(append(answers, f.unknownIDs...), f.rejected...))

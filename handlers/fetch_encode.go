@@ -94,7 +94,7 @@ func (e *fetchEncoder) partition(a *fetchAnswer) {
 	}
 	e.aborted(a)
 	if e.version >= 11 {
-		e.int32(-1) // preferred read replica
+		e.int32(a.preferred)
 	}
 	e.records(a.span)
 	if e.flexible() {

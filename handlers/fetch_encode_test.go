@@ -65,6 +65,9 @@ func expected(version int16, sessionID int32, code int16, answers []fetchAnswer,
 		p.Partition, p.ErrorCode = a.key.partition, a.code
 		p.HighWatermark, p.LastStableOffset, p.LogStartOffset = a.highWatermark, a.lastStableOffset, a.logStartOffset
 		p.RecordBatches = []byte(records[a.span])
+		if version >= 11 {
+			p.PreferredReadReplica = a.preferred
+		}
 		if !a.abortedNull {
 			p.AbortedTransactions = []kmsg.FetchResponseTopicPartitionAbortedTransaction{}
 		}
@@ -102,9 +105,9 @@ func TestFetchEncodingIsKmsgs(t *testing.T) {
 			plain := spanOf(t, long)
 			aborted := spanOf(t, short, logstore.AbortedTxn{ProducerID: 7, FirstOffset: 8, LastOffset: 9}, logstore.AbortedTxn{ProducerID: 10, FirstOffset: 11})
 			answers := []fetchAnswer{
-				{fetchTarget: fetchTarget{key: fetchKey{"a", idA, 0}}, highWatermark: 5, lastStableOffset: 4, logStartOffset: 3, leaderID: -1, leaderEpoch: -1, abortedNull: true, span: plain},
-				{fetchTarget: fetchTarget{key: fetchKey{"a", idA, 9}}, highWatermark: 50, lastStableOffset: 40, logStartOffset: 30, leaderID: -1, leaderEpoch: -1, span: aborted},
-				{fetchTarget: fetchTarget{key: fetchKey{"b", idB, 1}}, highWatermark: 5, lastStableOffset: 4, logStartOffset: 3, leaderID: -1, leaderEpoch: -1},
+				{fetchTarget: fetchTarget{key: fetchKey{"a", idA, 0}}, highWatermark: 5, lastStableOffset: 4, logStartOffset: 3, leaderID: -1, leaderEpoch: -1, preferred: -1, abortedNull: true, span: plain},
+				{fetchTarget: fetchTarget{key: fetchKey{"a", idA, 9}}, highWatermark: 50, lastStableOffset: 40, logStartOffset: 30, leaderID: -1, leaderEpoch: -1, preferred: 7, span: aborted},
+				{fetchTarget: fetchTarget{key: fetchKey{"b", idB, 1}}, highWatermark: 5, lastStableOffset: 4, logStartOffset: 3, leaderID: -1, leaderEpoch: -1, preferred: -1},
 				failedFetch(fetchTarget{key: fetchKey{"a", idA, 3}}, 3),
 			}
 			var sent []node

@@ -72,7 +72,7 @@ func (p *parkedFetch) ready(i int) bool {
 	}
 	a := p.readOne(i, p.maxBytes, true)
 	defer a.release()
-	if a.code != 0 || a.diverging != nil {
+	if a.ends() {
 		return true
 	}
 	p.note(i, &a)

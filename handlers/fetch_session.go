@@ -25,6 +25,7 @@ type fetchTarget struct {
 	offset             int64
 	currentLeaderEpoch int32
 	lastFetchedEpoch   int32
+	logStart           int64 // of a follower's log
 	maxBytes           int32
 }
 
@@ -161,7 +162,7 @@ func eachTarget(req *kmsg.FetchRequest, f func(fetchTarget)) {
 			p := &t.Partitions[j]
 			f(fetchTarget{
 				key:    fetchKey{topic: t.Topic, topicID: t.TopicID, partition: p.Partition},
-				offset: p.FetchOffset, maxBytes: p.PartitionMaxBytes,
+				offset: p.FetchOffset, maxBytes: p.PartitionMaxBytes, logStart: p.LogStartOffset,
 				currentLeaderEpoch: max(p.CurrentLeaderEpoch, replica.NoEpoch),
 				lastFetchedEpoch:   max(p.LastFetchedEpoch, replica.NoEpoch),
 			})
@@ -232,7 +233,7 @@ func (s *fetchSession) news(a *fetchAnswer) bool {
 	}
 	p := e.Value.(*sessionPartition)
 	size := a.sizeBytes()
-	news := size > 0 || a.code != 0 || a.diverging != nil ||
+	news := size > 0 || a.ends() ||
 		p.highWatermark != a.highWatermark || p.logStartOffset != a.logStartOffset
 	p.highWatermark, p.logStartOffset = a.highWatermark, a.logStartOffset
 	if a.code != 0 {

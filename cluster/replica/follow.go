@@ -89,6 +89,7 @@ func (p *Partition) replicateLocked(s *state, f fetched) (changed bool, err erro
 		if err := appendFetched(s.log, records); err != nil {
 			return false, p.fail(logError(err))
 		}
+		p.stats.ReplicationBytesIn.Add(int64(len(records)))
 		changed = true
 	}
 	if hw := min(f.highWatermark, s.log.EndOffset()); hw > s.log.HighWatermark() {

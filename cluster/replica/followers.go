@@ -11,6 +11,7 @@ import (
 type follower struct {
 	id          int32
 	end         int64 // the offset it fetched last: it has everything below; -1: it has not fetched yet
+	logStart    int64 // of its log, as its fetches say
 	brokerEpoch int64 // as its fetches say, -1 unknown
 	caughtUpMs  int64 // when it last had all that the leader had
 	// fetchedMs and leaderEnd are the time of its last fetch and the leader's end then: who fetches from there next
@@ -60,6 +61,7 @@ type FollowerFetch struct {
 	ReplicaID   int32
 	BrokerEpoch int64 // -1 unknown
 	Offset      int64 // it has everything below
+	LogStart    int64 // where its log begins
 	LeaderEpoch int32 // of the Read that served it
 	LeaderEnd   int64 // of that Read
 }
@@ -96,7 +98,7 @@ func (f *follower) fetched(fetch FollowerFetch, nowMs int64) {
 	case f.end >= 0 && fetch.Offset >= f.leaderEnd:
 		f.caughtUpMs = max(f.caughtUpMs, f.fetchedMs)
 	}
-	f.end, f.brokerEpoch = fetch.Offset, fetch.BrokerEpoch
+	f.end, f.logStart, f.brokerEpoch = fetch.Offset, fetch.LogStart, fetch.BrokerEpoch
 	f.fetchedMs, f.leaderEnd = nowMs, fetch.LeaderEnd
 }
 
@@ -134,6 +136,8 @@ func (p *Partition) joining(f *follower, logEnd int64) bool {
 type brokers struct {
 	image    func() *metadata.Image
 	lagMaxMs int64 // replica.lag.time.max.ms
+	// rackAware: replica.selector.class is Kafka's RackAwareReplicaSelector.
+	rackAware bool
 }
 
 func (b *brokers) epoch(id int32) int64 {

@@ -30,6 +30,8 @@ type Options struct {
 	// deletion). Both run in Apply's order, on its goroutine. Nil: nobody wants to know.
 	OnLeader func(p *Partition, epoch int32)
 	OnResign func(p *Partition, epoch int32)
+	// RackAware sends consumers to a replica in their rack (KIP-392).
+	RackAware bool
 	// Replication is what partitions with several replicas need; they wait for Start.
 	Replication Replication
 }
@@ -65,7 +67,7 @@ type topic struct {
 func NewManager(o Options) *Manager {
 	m := &Manager{o: o, byName: map[string]*topic{}, byID: map[metadata.UUID]*topic{}}
 	m.image.Store(&metadata.Image{})
-	m.brokers = brokers{image: m.image.Load, lagMaxMs: o.Replication.LagTimeMaxMs}
+	m.brokers = brokers{image: m.image.Load, lagMaxMs: o.Replication.LagTimeMaxMs, rackAware: o.RackAware}
 	m.alterer = newAlterer(o)
 	m.fetchers = newFetchers(o)
 	return m

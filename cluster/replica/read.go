@@ -26,6 +26,8 @@ type ReadRequest struct {
 	Isolation          Isolation
 	LeaderOnly         bool
 	ReplicaID          int32 // below 0: not a follower
+	// Rack is the client's, "" when it has none; Listener is what it reaches brokers at.
+	Rack, Listener string
 }
 
 // EpochEnd is an epoch and the offset after its last record; -1, -1 when unknown.
@@ -40,6 +42,7 @@ type ReadResult struct {
 	LogEndOffset                                    int64
 	LeaderEpoch                                     int32 // under which it was read
 	Diverging                                       *EpochEnd
+	Preferred                                       int32 // replica to read from instead, or NoPreferredReplica
 	Span                                            *logstore.Span
 }
 
@@ -67,6 +70,10 @@ func (p *Partition) Read(r ReadRequest) (ReadResult, error) {
 		LogStartOffset:   s.log.StartOffset(),
 		LogEndOffset:     s.log.EndOffset(),
 		LeaderEpoch:      s.leaderEpoch,
+		Preferred:        p.preferred(s, r),
+	}
+	if res.Preferred != NoPreferredReplica {
+		return res, nil
 	}
 	end := res.LogEndOffset
 	if r.LastFetchedEpoch != NoEpoch {

@@ -41,10 +41,14 @@ func (p *Partition) countProduce(sizeBytes int, a Appended, err error) {
 	}
 }
 
-// CountFetch counts a fetch that was answered with sizeBytes of records.
-func (p *Partition) CountFetch(sizeBytes int, failed bool) {
+// CountFetch counts a fetch, of a follower or a client, that was answered with sizeBytes of records.
+func (p *Partition) CountFetch(sizeBytes int, failed, follower bool) {
 	p.stats.TotalFetchRequests.Add(1)
-	p.stats.BytesOut.Add(int64(sizeBytes))
+	if follower {
+		p.stats.ReplicationBytesOut.Add(int64(sizeBytes))
+	} else {
+		p.stats.BytesOut.Add(int64(sizeBytes))
+	}
 	if failed {
 		p.stats.FailedFetchRequests.Add(1)
 	}

@@ -30,7 +30,7 @@ var used = []string{
 	"offsets.retention.check.interval.ms", "offsets.retention.minutes", "offsets.topic.compression.codec",
 	"offsets.topic.num.partitions", "offsets.topic.replication.factor", "offsets.topic.segment.bytes", "process.roles",
 	"producer.id.expiration.check.interval.ms", "producer.id.expiration.ms", "queued.max.request.bytes", "replica.fetch.backoff.ms", "replica.fetch.max.bytes", "replica.fetch.min.bytes",
-	"replica.fetch.response.max.bytes", "replica.fetch.wait.max.ms", "replica.lag.time.max.ms", "replica.socket.timeout.ms", "request.timeout.ms",
+	"replica.fetch.response.max.bytes", "replica.fetch.wait.max.ms", "replica.lag.time.max.ms", "replica.selector.class", "replica.socket.timeout.ms", "request.timeout.ms",
 	"security.inter.broker.protocol", "socket.receive.buffer.bytes", "socket.request.max.bytes", "socket.send.buffer.bytes",
 	"transaction.abort.timed.out.transaction.cleanup.interval.ms", "transaction.max.timeout.ms",
 	"transaction.partition.verification.enable", "transaction.remove.expired.transaction.cleanup.interval.ms",

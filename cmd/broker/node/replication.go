@@ -32,6 +32,17 @@ func (n *Node) replication() replica.Replication {
 	}
 }
 
+// rackAwareSelector is the one implementation of Kafka's ReplicaSelector that comes with it.
+const rackAwareSelector = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+
+// rackAware says whether consumers are sent to replicas in their rack, as replica.selector.class wants.
+func rackAware(class string) (bool, error) {
+	if class == "" || class == rackAwareSelector {
+		return class != "", nil
+	}
+	return false, fmt.Errorf("replica.selector.class=%s: only %s is known", class, rackAwareSelector)
+}
+
 // dialBroker connects to another broker.
 func (n *Node) dialBroker(ctx context.Context, id int32) (replica.Peer, error) {
 	address, ok := n.brokerAddress(id)

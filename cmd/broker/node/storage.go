@@ -56,10 +56,15 @@ func (n *Node) dirOffline(dir string, reason error) {
 }
 
 func (n *Node) startReplicas(context.Context) error {
+	rackAware, err := rackAware(n.o.Config.Text("replica.selector.class"))
+	if err != nil {
+		return err
+	}
 	n.replicas = replica.NewManager(replica.Options{
 		NodeID: n.o.Config.NodeID, Store: n.store, Clock: n.o.Clock, Log: n.o.Log,
 		TopicConfig: replica.NewConfigs(n.o.Config.Layers, n.o.Config.NodeID).Of,
 		OnLeader:    n.lead, OnResign: n.resign, Topics: n.metrics.Topics, Replication: n.replication(),
+		RackAware: rackAware,
 	})
 	n.offlineTo.Store(n.replicas)
 	return nil
