@@ -51,6 +51,8 @@ var table = []API{
 	{42, 0, 3, DeleteGroups},
 	{43, 0, 2, ElectLeaders},
 	{44, 0, 1, IncrementalAlterConfigs},
+	{45, 0, 1, AlterPartitionReassignments},
+	{46, 0, 0, ListPartitionReassignments},
 	{47, 0, 0, OffsetDelete},
 	{55, 0, 2, DescribeQuorum},
 	{60, 0, 2, DescribeCluster},

@@ -109,6 +109,8 @@ type Options struct {
 	FlushOffsetCheckpointInterval time.Duration
 	OnDirOffline                  func(dir string, err error) // called once per directory
 	Cleaner                       CleanerConfig
+	// BrokerEpoch goes into the mark of a clean stop; nil: NoBrokerEpoch.
+	BrokerEpoch func() int64
 }
 
 // Values of Options fields that are not positive.
@@ -134,6 +136,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Clock == nil {
 		o.Clock = clock.System
+	}
+	if o.BrokerEpoch == nil {
+		o.BrokerEpoch = func() int64 { return NoBrokerEpoch }
 	}
 	if o.ConfigOf == nil {
 		defaults := o.Defaults

@@ -2,6 +2,7 @@ package logstore
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,8 +18,6 @@ import (
 const (
 	lockFile          = ".lock"
 	cleanShutdownFile = ".kafka_cleanshutdown"
-	// cleanShutdownText is Kafka's CleanShutdownFileHandler content without a broker epoch.
-	cleanShutdownText = `{"version":0,"brokerEpoch":-1}`
 )
 
 // logDir is one of log.dirs. It serves until the first failed write or fsync; after that nothing is written to it,
@@ -29,6 +28,8 @@ type logDir struct {
 	directoryID [16]byte
 	lock        io.Closer
 	offline     atomic.Pointer[error]
+	// stoppedEpoch is the broker epoch of the clean stop before this start, NoBrokerEpoch when there was none.
+	stoppedEpoch int64
 
 	checkpointMu sync.Mutex
 	checkpoints  map[string][]byte // what the files hold
@@ -47,7 +48,7 @@ type DirInfo struct {
 
 // openDir creates and locks the directory.
 func (s *Store) openDir(name string) (*logDir, error) {
-	d := &logDir{store: s, path: name, checkpoints: map[string][]byte{}, stale: map[ID]bool{}}
+	d := &logDir{store: s, path: name, stoppedEpoch: NoBrokerEpoch, checkpoints: map[string][]byte{}, stale: map[ID]bool{}}
 	lock, err := d.acquire()
 	if errors.Is(err, vfs.ErrLocked) {
 		return nil, fmt.Errorf("log directory %s is in use by another process: %w", name, err)
@@ -102,12 +103,25 @@ func (d *logDir) offlineError() error {
 	return nil
 }
 
+// cleanMark is what a clean stop leaves behind (Kafka's CleanShutdownFileHandler).
+type cleanMark struct {
+	Version     int   `json:"version"`
+	BrokerEpoch int64 `json:"brokerEpoch"`
+}
+
 // takeCleanMark tells whether the last stop was clean, and removes the mark: a crash from here on is one.
 func (d *logDir) takeCleanMark() (bool, error) {
 	name := path.Join(d.path, cleanShutdownFile)
-	clean, err := exists(d.store.o.FS, name)
-	if err != nil || !clean {
+	text, err := readFile(d.store.o.FS, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
 		return false, err
+	}
+	mark := cleanMark{BrokerEpoch: NoBrokerEpoch}
+	if json.Unmarshal(text, &mark) == nil { // of a Kafka before 3.8 it is empty
+		d.stoppedEpoch = mark.BrokerEpoch
 	}
 	if err := d.store.o.FS.Remove(name); err != nil {
 		return false, err
@@ -116,7 +130,11 @@ func (d *logDir) takeCleanMark() (bool, error) {
 }
 
 func (d *logDir) putCleanMark() error {
-	return replaceFile(d.store.o.FS, path.Join(d.path, cleanShutdownFile), []byte(cleanShutdownText))
+	text, err := json.Marshal(cleanMark{BrokerEpoch: d.store.o.BrokerEpoch()})
+	if err != nil {
+		return err
+	}
+	return replaceFile(d.store.o.FS, path.Join(d.path, cleanShutdownFile), text)
 }
 
 // readCheckpoint reads one of the offset checkpoints; a missing or garbled one says nothing (as in Kafka:

@@ -91,7 +91,7 @@ func (v *view) alterAll(alterations []alteration, validateOnly bool, answer func
 	if validateOnly {
 		return nil
 	}
-	return records
+	return append(records, v.clearELR(records)...)
 }
 
 // check refuses what is wrong whatever the properties.
@@ -128,10 +128,14 @@ func (v *view) alter(a alteration) ([]metadata.Record, *fault) {
 	if a.reset {
 		maps.DeleteFunc(next, func(name, _ string) bool { return !a.names(name) })
 	}
+	records := a.records(current, next)
+	if f := v.checkMinISR(records); f != nil {
+		return nil, f
+	}
 	if f := v.checkConfigs(a, next); f != nil {
 		return nil, f
 	}
-	return a.records(current, next), nil
+	return records, nil
 }
 
 func (a alteration) names(property string) bool {

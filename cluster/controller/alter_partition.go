@@ -27,7 +27,11 @@ func (v *view) alterPartition(req *kmsg.AlterPartitionRequest) ([]metadata.Recor
 			if code == nil {
 				code = v.checkNewISR(req, topic, p)
 			}
-			record, result := changeISR(topic, p, code)
+			if code != nil {
+				answered.Partitions = append(answered.Partitions, refusedISR(p.Partition, code))
+				continue
+			}
+			record, result := v.changeISR(req, topic, p)
 			if record != nil {
 				records = append(records, record)
 			}
@@ -119,27 +123,34 @@ func (v *view) allEligible(isr []kmsg.AlterPartitionRequestTopicPartitionNewEpoc
 	return true
 }
 
-// changeISR makes the record, if anything changes, and the answer.
-func changeISR(t *metadata.Topic, p kmsg.AlterPartitionRequestTopicPartition, code *kerr.Error) (metadata.Record, kmsg.AlterPartitionResponseTopicPartition) {
-	result := kmsg.NewAlterPartitionResponseTopicPartition()
-	result.Partition = p.Partition
-	if code != nil {
-		result.ErrorCode = code.Code
-		return nil, result
+// changeISR makes the record, if anything changes, and the answer. A change may end a reassignment, and with it the leadership of who asks.
+func (v *view) changeISR(req *kmsg.AlterPartitionRequest, t *metadata.Topic, p kmsg.AlterPartitionRequestTopicPartition) (metadata.Record, kmsg.AlterPartitionResponseTopicPartition) {
+	c := v.change(t, p.Partition, v.rulesOf(t))
+	c.kind, c.isr, c.recovery = c.rules.election(), isrOf(p), p.LeaderRecoveryState
+	record := c.record()
+	if record == nil {
+		return nil, described(p.Partition, *c.was)
 	}
-	current := t.Partitions[p.Partition]
-	result.LeaderID, result.LeaderEpoch, result.PartitionEpoch = current.Leader, current.LeaderEpoch, current.PartitionEpoch
-	result.ISR, result.LeaderRecoveryState = isrOf(p), p.LeaderRecoveryState
-	r := metadata.NewPartitionChange(t.ID, p.Partition)
-	if !slices.Equal(result.ISR, current.ISR) {
-		r.ISR = result.ISR
+	now := c.was.With(record)
+	if now.Leader != req.BrokerID {
+		code := kerr.NewLeaderElected
+		if req.Version < 2 {
+			code = kerr.FencedLeaderEpoch
+		}
+		return record, refusedISR(p.Partition, code)
 	}
-	if p.LeaderRecoveryState != current.LeaderRecoveryState {
-		r.LeaderRecoveryState = p.LeaderRecoveryState
-	}
-	if r.ISR == nil && r.LeaderRecoveryState == metadata.RecoveryStateUnchanged {
-		return nil, result
-	}
-	result.PartitionEpoch++
-	return r, result
+	return record, described(p.Partition, now)
+}
+
+func refusedISR(index int32, code *kerr.Error) kmsg.AlterPartitionResponseTopicPartition {
+	r := kmsg.NewAlterPartitionResponseTopicPartition()
+	r.Partition, r.ErrorCode = index, code.Code
+	return r
+}
+
+func described(index int32, p metadata.Partition) kmsg.AlterPartitionResponseTopicPartition {
+	r := kmsg.NewAlterPartitionResponseTopicPartition()
+	r.Partition, r.LeaderID, r.LeaderEpoch, r.PartitionEpoch = index, p.Leader, p.LeaderEpoch, p.PartitionEpoch
+	r.ISR, r.LeaderRecoveryState = p.ISR, p.LeaderRecoveryState
+	return r
 }

@@ -25,14 +25,22 @@ func (v *view) registerBroker(req *kmsg.BrokerRegistrationRequest) ([]metadata.R
 		r.BrokerEpoch, r.Fenced, r.InControlledShutdown = old.Epoch, old.Fenced, old.InControlledShutdown
 		r.CordonedLogDirs = old.CordonedLogDirs
 	} else {
-		if old != nil { // the old incarnation is gone: others take over what it led
-			records = v.withoutBroker(req.BrokerID)
-		}
+		records = v.endOfLife(req, old)
 		r.BrokerEpoch, r.Fenced = v.nextOffset+int64(len(records)), true
 		v.sessions.forget(req.BrokerID)
 	}
 	resp.BrokerEpoch = r.BrokerEpoch
 	return append(records, r), resp
+}
+
+// endOfLife has others take over what the broker led in its life before. If that did not end cleanly its logs may lack what they had, so that it
+// is not electable until it has caught up.
+func (v *view) endOfLife(req *kmsg.BrokerRegistrationRequest, old *metadata.Broker) []metadata.Record {
+	clean := req.Version >= 3 && old != nil && req.PreviousBrokerEpoch == old.Epoch
+	if v.hasELR() && !clean {
+		return v.withoutUnclean(req.BrokerID)
+	}
+	return v.withoutBroker(req.BrokerID)
 }
 
 func (v *view) checkRegistration(req *kmsg.BrokerRegistrationRequest, old *metadata.Broker, same bool) *kerr.Error {

@@ -22,12 +22,13 @@ type decider struct {
 	sessions *sessions
 	expiry   clock.Timer
 	expired  chan struct{}
-	balance  clock.Timer
-	balanced chan struct{}
+	rounds   []*round
+	alarm    clock.Timer // of the first round; nil: none is set
+	due      chan struct{}
 }
 
 func newDecider(n *Node) *decider {
-	return &decider{n: n, expired: make(chan struct{}, 1), balanced: make(chan struct{}, 1)}
+	return &decider{n: n, expired: make(chan struct{}, 1), rounds: newRounds(&n.o), due: make(chan struct{}, 1)}
 }
 
 func (d *decider) run() {
@@ -46,8 +47,8 @@ func (d *decider) run() {
 			d.serve(first)
 		case <-d.expired:
 			d.fenceExpired()
-		case <-d.balanced:
-			d.balanceLeaders()
+		case <-d.due:
+			d.holdRounds()
 		}
 	}
 }
@@ -91,9 +92,9 @@ func (d *decider) retire(err error) {
 		d.expiry.Stop()
 		d.expiry = nil
 	}
-	if d.balance != nil {
-		d.balance.Stop()
-		d.balance = nil
+	if d.alarm != nil {
+		d.alarm.Stop()
+		d.alarm = nil
 	}
 	d.n.waiting.failAll(err)
 }
@@ -107,6 +108,9 @@ func (d *decider) bootstrap() []metadata.Record {
 	for _, f := range d.n.o.Features {
 		if f.Default > 0 {
 			records = append(records, &metadata.FeatureLevelRecord{Name: f.Name, Level: f.Default})
+		}
+		if f.Name == elrVersionFeature && f.Default > 0 {
+			records = append(records, d.view(0).clusterWideMinISR()...)
 		}
 	}
 	return records
@@ -146,7 +150,7 @@ func (d *decider) serve(first *op) {
 		d.n.waiting.add(w)
 	}
 	d.armExpiry()
-	d.armBalance()
+	d.beginRounds()
 }
 
 // encoded are records as the log gets them.

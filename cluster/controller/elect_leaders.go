@@ -88,8 +88,12 @@ func (v *view) electLeader(name string, index int32, kind int8) (metadata.Record
 	if kind == preferredElection && p.Leader == p.Replicas[0] || kind == uncleanElection && p.Leader != noBroker {
 		return nil, refuse(kerr.ElectionNotNeeded, notNeeded)
 	}
-	e := election{view: v, topic: t, partition: p, remove: noBroker, add: noBroker, preferred: kind == preferredElection, unclean: kind == uncleanElection}
-	if r := e.record(index); r != nil {
+	c := v.change(t, index, v.rulesOf(t))
+	c.kind = preferFirst
+	if kind == uncleanElection {
+		c.kind = loseData
+	}
+	if r := c.record(); r != nil {
 		return r, nil
 	}
 	if kind == preferredElection {
@@ -98,15 +102,27 @@ func (v *view) electLeader(name string, index int32, kind int8) (metadata.Record
 	return nil, refuse(kerr.EligibleLeadersNotAvailable, eligibleUnavailable)
 }
 
-// balance gives leadership back to preferred replicas, for at most electionsPerBalance partitions.
+// balance gives leadership back to preferred replicas, for at most electionsPerRound partitions.
 func (v *view) balance() []metadata.Record {
+	return v.electRound(preferredElection, func(_ *metadata.Topic, p *metadata.Partition) bool { return p.Leader != p.Replicas[0] })
+}
+
+// rescue elects leaders, for at most electionsPerRound partitions, where nobody leads and records may be lost.
+func (v *view) rescue() []metadata.Record {
+	return v.electRound(uncleanElection, func(t *metadata.Topic, p *metadata.Partition) bool { return leaderless(p) && v.rulesOf(t).unclean })
+}
+
+func (v *view) electRound(kind int8, concerns func(*metadata.Topic, *metadata.Partition) bool) []metadata.Record {
 	var records []metadata.Record
 	for t := range v.image.Topics() {
 		for i := range t.Partitions {
-			if r, _ := v.electLeader(t.Name, int32(i), preferredElection); r != nil {
+			if !concerns(t, &t.Partitions[i]) {
+				continue
+			}
+			if r, _ := v.electLeader(t.Name, int32(i), kind); r != nil {
 				records = append(records, r)
 			}
-			if len(records) == electionsPerBalance {
+			if len(records) == electionsPerRound {
 				return records
 			}
 		}

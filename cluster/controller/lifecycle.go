@@ -33,11 +33,13 @@ type LifecycleOptions struct {
 	ClusterID  string
 	// Incarnation is new for every run of the process.
 	Incarnation metadata.UUID
-	Endpoints   []metadata.Endpoint // advertised.listeners
-	Rack        string              // broker.rack, "" when none
-	LogDirs     []metadata.UUID     // directory.id of every log directory
-	Features    []Feature           // nil: DefaultFeatures
-	IntervalMs  int64               // broker.heartbeat.interval.ms
+	// StoppedEpoch is the epoch of the run before, if that ended cleanly, else -1 (KIP-966).
+	StoppedEpoch int64
+	Endpoints    []metadata.Endpoint // advertised.listeners
+	Rack         string              // broker.rack, "" when none
+	LogDirs      []metadata.UUID     // directory.id of every log directory
+	Features     []Feature           // nil: DefaultFeatures
+	IntervalMs   int64               // broker.heartbeat.interval.ms
 }
 
 // Lifecycle keeps the broker registered: registration, heartbeats, controlled shutdown. One goroutine.
@@ -196,7 +198,10 @@ func (l *Lifecycle) registration() *kmsg.BrokerRegistrationRequest {
 	r := kmsg.NewPtrBrokerRegistrationRequest()
 	r.Version = r.MaxVersion()
 	r.BrokerID, r.ClusterID, r.IncarnationID = l.o.NodeID, l.o.ClusterID, l.o.Incarnation
-	r.PreviousBrokerEpoch = l.epoch.Load()
+	r.PreviousBrokerEpoch = l.o.StoppedEpoch
+	if epoch := l.epoch.Load(); epoch >= 0 { // it is running still
+		r.PreviousBrokerEpoch = epoch
+	}
 	if l.o.Rack != "" {
 		r.Rack = &l.o.Rack
 	}

@@ -32,17 +32,18 @@ import (
 // rig is a broker's metadata side over a real store: node, and lifecycle once register is called.
 type rig struct {
 	*Node
-	store   *logstore.Store
-	fs      vfs.FS
-	dir     string
-	life    *Lifecycle
-	run     byte
-	mu      sync.Mutex
-	deltas  []metadata.Delta
-	failure chan error
-	static  map[string]string
-	onImage func(old, new *metadata.Image, d metadata.Delta)
-	clock   clock.Clock // of node and lifecycle
+	registered int64 // the epoch of the last registration
+	store      *logstore.Store
+	fs         vfs.FS
+	dir        string
+	life       *Lifecycle
+	run        byte
+	mu         sync.Mutex
+	deltas     []metadata.Delta
+	failure    chan error
+	static     map[string]string
+	onImage    func(old, new *metadata.Image, d metadata.Delta)
+	clock      clock.Clock // of node and lifecycle
 
 	heartbeats atomic.Int64 // that the controller has answered
 }
@@ -64,7 +65,7 @@ func (r *rig) open() error {
 	defaults := LogConfig(logstore.DefaultConfig())
 	defaults.FileDeleteDelayMs = 0
 	var err error
-	r.store, err = logstore.Open(ctx, logstore.Options{FS: r.fs, Clock: clock.System, Dirs: []string{r.dir}, Defaults: defaults})
+	r.store, err = logstore.Open(ctx, logstore.Options{FS: r.fs, Clock: clock.System, Dirs: []string{r.dir}, Defaults: defaults, BrokerEpoch: r.epoch})
 	if err != nil {
 		return err
 	}
@@ -105,10 +106,12 @@ func (l listener) Do(ctx context.Context, p protocol.Principal, req kmsg.Request
 func newLifecycleOf(r *rig) *Lifecycle {
 	return NewLifecycle(LifecycleOptions{
 		Controller: listener{r.Node, &r.heartbeats}, Principal: protocol.Principal{Type: "User", Name: "ANONYMOUS"}, Clock: r.clock, Logger: zerolog.Nop(),
-		NodeID: 1, ClusterID: "cluster", Incarnation: metadata.UUID{0: 1, 1: r.run}, LogDirs: []metadata.UUID{{0: 7}},
+		NodeID: 1, ClusterID: "cluster", Incarnation: metadata.UUID{0: 1, 1: r.run}, LogDirs: []metadata.UUID{{0: 7}}, StoppedEpoch: r.store.StoppedEpoch(),
 		Endpoints: []metadata.Endpoint{{Listener: "PLAINTEXT", Host: "localhost", Port: 9092}}, IntervalMs: 2000,
 	})
 }
+
+func (r *rig) epoch() int64 { return r.registered }
 
 func (r *rig) register(t testing.TB) {
 	t.Helper()
@@ -116,6 +119,7 @@ func (r *rig) register(t testing.TB) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	must(t, r.life.Start(ctx))
+	r.registered = r.life.BrokerEpoch()
 }
 
 func startRig(t testing.TB, fsys vfs.FS, dir string, run byte) *rig {
@@ -190,7 +194,7 @@ func TestLifeOfANode(t *testing.T) {
 		t.Error(err)
 	}
 	r.shutDown(t)
-	if p := r.Image().Topic("a").Partitions[0]; p.Leader != -1 || !slices.Equal(p.ISR, []int32{1}) || !r.Image().Broker(1).Fenced {
+	if p := r.Image().Topic("a").Partitions[0]; p.Leader != -1 || len(p.ISR) > 0 || !slices.Equal(p.ELR, []int32{1}) || !r.Image().Broker(1).Fenced {
 		t.Errorf("after a controlled shutdown: %+v", p)
 	}
 

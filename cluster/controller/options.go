@@ -52,6 +52,7 @@ func DefaultFeatures() []Feature {
 		{Name: metadataVersionFeature, Min: minMetadataVersion, Max: maxMetadataVersion, Default: maxMetadataVersion},
 		{Name: groupVersionFeature, Min: 0, Max: 1, Default: 1},       // KIP-848
 		{Name: transactionVersionFeature, Min: 0, Max: 2, Default: 2}, // KIP-890 part 2
+		{Name: elrVersionFeature, Min: 0, Max: 1, Default: 1},         // KIP-966
 	}
 }
 
@@ -59,6 +60,7 @@ const (
 	metadataVersionFeature    = "metadata.version"
 	groupVersionFeature       = "group.version"
 	transactionVersionFeature = "transaction.version"
+	elrVersionFeature         = "eligible.leader.replicas.version"
 )
 
 // Options describe a node.

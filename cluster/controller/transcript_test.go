@@ -95,6 +95,10 @@ func (s *stage) run(command string) string {
 		records := s.view().balance()
 		s.apply(records)
 		return s.print(records)
+	case "rescue":
+		records := s.view().rescue()
+		s.apply(records)
+		return s.print(records)
 	case "show":
 		return s.show(args[0])
 	default:
@@ -114,16 +118,26 @@ func (s *stage) show(topic string) string {
 		return "no such topic\n"
 	}
 	for i, p := range t.Partitions {
-		fmt.Fprintf(&out, "%s-%d leader=%d epoch=%d pepoch=%d isr=%v replicas=%v\n",
+		fmt.Fprintf(&out, "%s-%d leader=%d epoch=%d pepoch=%d isr=%v replicas=%v",
 			topic, i, p.Leader, p.LeaderEpoch, p.PartitionEpoch, p.ISR, p.Replicas)
+		for _, list := range []struct {
+			name string
+			ids  []int32
+		}{{"elr", p.ELR}, {"lastKnown", p.LastKnownELR}, {"adding", p.Adding}, {"removing", p.Removing}} {
+			if len(list.ids) > 0 {
+				fmt.Fprintf(&out, " %s=%v", list.name, list.ids)
+			}
+		}
+		out.WriteString("\n")
 	}
 	return out.String()
 }
 
 // commands make requests of words: key=value options and bare names.
 var commands = map[string]func(*stage, []string) kmsg.Request{
-	"register": func(s *stage, w []string) kmsg.Request { // register ID [run=N] [rack=R] [cluster=C] [dirs=A,B]
+	"register": func(s *stage, w []string) kmsg.Request { // register ID [run=N] [rack=R] [cluster=C] [dirs=A,B] [unclean]
 		r := kmsg.NewPtrBrokerRegistrationRequest()
+		r.Version = r.MaxVersion()
 		r.BrokerID, r.ClusterID = number(w[0]), option(w, "cluster", "cluster")
 		r.IncarnationID = [16]byte{0: 1, 1: byte(r.BrokerID), 2: byte(number(option(w, "run", "1")))}
 		if rack := option(w, "rack", ""); rack != "" {
@@ -134,7 +148,10 @@ var commands = map[string]func(*stage, []string) kmsg.Request{
 		}
 		r.Features = []kmsg.BrokerRegistrationRequestFeature{
 			{Name: metadataVersionFeature, MinSupportedVersion: 7, MaxSupportedVersion: int16(number(option(w, "mv", "33")))},
-			{Name: "group.version", MaxSupportedVersion: 1},
+			{Name: "group.version", MaxSupportedVersion: 1}, {Name: elrVersionFeature, MaxSupportedVersion: 1},
+		}
+		if b := s.image.Broker(r.BrokerID); b != nil && !slices.Contains(w, "unclean") {
+			r.PreviousBrokerEpoch = b.Epoch
 		}
 		return r
 	},
@@ -163,6 +180,39 @@ var commands = map[string]func(*stage, []string) kmsg.Request{
 	},
 	"create": createCommand, "delete": deleteCommand, "partitions": partitionsCommand,
 	"alter": alterCommand, "incr": incrCommand, "isr": isrCommand, "feature": featureCommand,
+	"reassign": reassignCommand, "reassignments": reassignmentsCommand,
+}
+
+// reassignCommand: reassign [v=N] [keepfactor] TOPIC:PARTITION=REPLICAS… ; "cancel" for REPLICAS cancels
+func reassignCommand(_ *stage, w []string) kmsg.Request {
+	r := kmsg.NewPtrAlterPartitionAssignmentsRequest()
+	r.Version = int16(number(option(w, "v", "1")))
+	r.AllowReplicationFactorChange = !slices.Contains(w, "keepfactor")
+	for _, word := range w {
+		at, replicas, _ := strings.Cut(word, "=")
+		name, index, is := strings.Cut(at, ":")
+		if !is {
+			continue
+		}
+		p := kmsg.AlterPartitionAssignmentsRequestTopicPartition{Partition: number(index), Replicas: []int32{}}
+		if replicas == "cancel" {
+			p.Replicas = nil
+		} else if replicas != "" {
+			p.Replicas = numbers(replicas)
+		}
+		r.Topics = append(r.Topics, kmsg.AlterPartitionAssignmentsRequestTopic{Topic: name, Partitions: []kmsg.AlterPartitionAssignmentsRequestTopicPartition{p}})
+	}
+	return r
+}
+
+// reassignmentsCommand: reassignments [TOPIC:PARTITION…]; without any all
+func reassignmentsCommand(_ *stage, w []string) kmsg.Request {
+	r := kmsg.NewPtrListPartitionReassignmentsRequest()
+	for _, word := range w {
+		name, index, _ := strings.Cut(word, ":")
+		r.Topics = append(r.Topics, kmsg.ListPartitionReassignmentsRequestTopic{Topic: name, Partitions: numbers(index)})
+	}
+	return r
 }
 
 // createCommand: create NAME [n=N] [rf=N] [assign=0:1,2;1:2] [KEY=VALUE…] [/ NAME …] [validate]
@@ -422,14 +472,22 @@ func (s *stage) printRecord(r metadata.Record) string {
 		return fmt.Sprintf("partition %s-%d replicas=%v isr=%v leader=%d", s.topicName(r.TopicID), r.Index, r.Replicas, r.ISR, r.Leader)
 	case *metadata.PartitionChangeRecord:
 		out := fmt.Sprintf("change %s-%d", s.topicName(r.TopicID), r.Index)
-		if r.ISR != nil {
-			out += fmt.Sprintf(" isr=%v", r.ISR)
+		for _, list := range []struct {
+			name string
+			ids  []int32
+		}{{"replicas", r.Replicas}, {"adding", r.Adding}, {"removing", r.Removing}, {"isr", r.ISR}, {"elr", r.ELR}, {"lastKnown", r.LastKnownELR}} {
+			if list.ids != nil {
+				out += fmt.Sprintf(" %s=%v", list.name, list.ids)
+			}
 		}
 		if r.Leader != metadata.LeaderUnchanged {
 			out += fmt.Sprintf(" leader=%d", r.Leader)
 		}
 		if r.LeaderRecoveryState != metadata.RecoveryStateUnchanged {
 			out += fmt.Sprintf(" recovery=%d", r.LeaderRecoveryState)
+		}
+		if r.Directories != nil {
+			out += fmt.Sprintf(" dirs=%d", len(r.Directories))
 		}
 		return out
 	case *metadata.RegisterBrokerRecord:
@@ -487,6 +545,20 @@ func printResponse(response kmsg.Response) string {
 		for _, t := range r.Topics {
 			for _, p := range t.Partitions {
 				line(fmt.Sprintf("%s-%d", t.Topic, p.Partition), p.ErrorCode, p.ErrorMessage, "")
+			}
+		}
+	case *kmsg.AlterPartitionAssignmentsResponse:
+		line("", r.ErrorCode, r.ErrorMessage, fmt.Sprintf("factorMayChange=%v", r.AllowReplicationFactorChange))
+		for _, t := range r.Topics {
+			for _, p := range t.Partitions {
+				line(fmt.Sprintf("%s-%d", t.Topic, p.Partition), p.ErrorCode, p.ErrorMessage, "")
+			}
+		}
+	case *kmsg.ListPartitionReassignmentsResponse:
+		line("", r.ErrorCode, r.ErrorMessage, "")
+		for _, t := range r.Topics {
+			for _, p := range t.Partitions {
+				line(fmt.Sprintf("%s-%d", t.Topic, p.Partition), 0, nil, fmt.Sprintf("replicas=%v adding=%v removing=%v", p.Replicas, p.AddingReplicas, p.RemovingReplicas))
 			}
 		}
 	case *kmsg.UnregisterBrokerResponse:

@@ -32,6 +32,9 @@ func (v *view) updateFeatures(req *kmsg.UpdateFeaturesRequest) ([]metadata.Recor
 			return nil, resp
 		}
 		records = append(records, &metadata.FeatureLevelRecord{Name: u.Feature, Level: u.MaxVersionLevel})
+		if u.Feature == elrVersionFeature && u.MaxVersionLevel > 0 {
+			records = append(v.clusterWideMinISR(), records...)
+		}
 	}
 	if req.Version <= 1 {
 		for _, u := range req.FeatureUpdates {

@@ -63,6 +63,10 @@ func (v *view) decide(req kmsg.Request) ([]metadata.Record, kmsg.Response, error
 		return decided(v.alterPartition(r))
 	case *kmsg.ElectLeadersRequest:
 		return decided(v.electLeaders(r))
+	case *kmsg.AlterPartitionAssignmentsRequest:
+		return decided(v.alterReassignments(r))
+	case *kmsg.ListPartitionReassignmentsRequest:
+		return decided(v.listReassignments(r))
 	case *kmsg.UpdateFeaturesRequest:
 		return decided(v.updateFeatures(r))
 	}

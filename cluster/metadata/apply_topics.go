@@ -90,6 +90,12 @@ func (b *Builder) changePartition(r *PartitionChangeRecord) error {
 	return nil
 }
 
+// With is the partition after r.
+func (p Partition) With(r *PartitionChangeRecord) Partition {
+	p.merge(r)
+	return p
+}
+
 // merge is Kafka's PartitionRegistration.merge.
 func (p *Partition) merge(r *PartitionChangeRecord) {
 	replace(&p.Replicas, r.Replicas)

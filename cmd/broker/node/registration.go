@@ -15,7 +15,7 @@ func (n *Node) register(ctx context.Context) error {
 	n.lifecycle = controller.NewLifecycle(controller.LifecycleOptions{
 		Controller: n.controller, Principal: protocol.Principal{Type: "User", Name: "ANONYMOUS"},
 		Clock: n.o.Clock, Logger: n.o.Log, NodeID: cfg.NodeID, ClusterID: n.clusterID,
-		Incarnation: n.incarnation,
+		Incarnation: n.incarnation, StoppedEpoch: n.store.StoppedEpoch(),
 		Endpoints:   n.endpoints(), Rack: cfg.Text("broker.rack"), LogDirs: n.directoryIDs(),
 		IntervalMs: cfg.Int("broker.heartbeat.interval.ms"),
 	})

@@ -33,12 +33,21 @@ func (n *Node) openStore(ctx context.Context) error {
 		MaxOpenFiles:                  processDescriptors().files,
 		OnDirOffline:                  n.dirOffline,
 		Cleaner:                       n.cleanerConfig(cfg.Layers),
+		BrokerEpoch:                   n.registeredEpoch,
 	})
 	if err != nil {
 		return err
 	}
 	n.onStop("logs", func(context.Context) error { return n.store.Close() })
 	return nil
+}
+
+// registeredEpoch is the broker epoch of this run, logstore.NoBrokerEpoch before the registration.
+func (n *Node) registeredEpoch() int64 {
+	if n.lifecycle == nil {
+		return logstore.NoBrokerEpoch
+	}
+	return n.lifecycle.BrokerEpoch()
 }
 
 func millis(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
