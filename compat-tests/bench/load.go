@@ -16,6 +16,7 @@ type sample struct {
 	p50, p99    float64 // milliseconds of one round trip
 	mibPerSec   float64
 	msPerTxn    float64 // milliseconds of a transaction, one after another
+	seconds     float64 // of the whole
 }
 
 // meter gathers latencies and turns them, with the broker's CPU time, into a sample.
@@ -48,7 +49,7 @@ func (m *meter) sample(bytes int64) sample {
 	}
 	gib := float64(bytes) / (1 << 30)
 	return sample{cpuPerGiB: cpu / gib, cpuMsPerReq: cpu * 1000 / float64(max(1, len(m.lat))),
-		p50: quantile(.5), p99: quantile(.99), mibPerSec: gib * 1024 / took.Seconds()}
+		p50: quantile(.5), p99: quantile(.99), mibPerSec: gib * 1024 / took.Seconds(), seconds: took.Seconds()}
 }
 
 // produceLoad describes a produce run: pre-encoded requests, so that the broker and not the client is measured.
@@ -57,11 +58,11 @@ type produceLoad struct {
 	partitions      int32
 	totalBytes      int64
 	batchBytes      int
-	conns, inFlight int
+	conns, inFlight int // conns to each leader
 }
 
 func (p produceLoad) run(t *target) (sample, error) {
-	if err := createTopic(t.addr, p.topic, p.partitions); err != nil {
+	if err := createTopic(t, p.topic, p.partitions); err != nil {
 		return sample{}, err
 	}
 	raw := recordBatch(p.batchBytes, min(1024, p.batchBytes), time.Now().UnixMilli())
@@ -70,20 +71,26 @@ func (p produceLoad) run(t *target) (sample, error) {
 	}
 	want := (p.totalBytes + int64(len(raw)) - 1) / int64(len(raw))
 	var next atomic.Int64
+	leaders, err := routes(t, p.topic, p.partitions)
+	if err != nil {
+		return sample{}, err
+	}
 	m := startMeter(t)
-	err := parallel(p.conns, func(i int) error { return p.conn(t, m, raw, i, func() bool { return next.Add(1) <= want }) })
+	err = parallel(p.conns*len(leaders), func(i int) error {
+		return p.conn(leaders[i%len(leaders)], m, raw, i/len(leaders), func() bool { return next.Add(1) <= want })
+	})
 	return m.sample(want * int64(len(raw))), err
 }
 
-func (p produceLoad) conn(t *target, m *meter, raw []byte, first int, more func() bool) error {
-	c, err := dial(t.addr)
+func (p produceLoad) conn(to route, m *meter, raw []byte, first int, more func() bool) error {
+	c, err := dial(to.addr)
 	if err != nil {
 		return err
 	}
 	defer c.close()
-	encoded := make([][]byte, p.partitions)
-	for i := range encoded {
-		encoded[i] = encodeProduce(p.topic, int32(i), raw)
+	var encoded [][]byte
+	for _, i := range to.partitions {
+		encoded = append(encoded, encodeProduce(p.topic, i, raw))
 	}
 	sent := make(chan time.Time, p.inFlight)
 	answered := make(chan error, 1)
@@ -115,12 +122,25 @@ func (p produceLoad) conn(t *target, m *meter, raw []byte, first int, more func(
 
 // settle produces once to every partition, retrying while a new topic's leaders are not there yet.
 func settle(t *target, topic string, partitions int32, raw []byte) error {
-	c, err := dial(t.addr)
+	leaders, err := routes(t, topic, partitions)
+	if err != nil {
+		return err
+	}
+	for _, to := range leaders {
+		if err := to.settle(topic, raw); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (to route) settle(topic string, raw []byte) error {
+	c, err := dial(to.addr)
 	if err != nil {
 		return err
 	}
 	defer c.close()
-	for p := range partitions {
+	for _, p := range to.partitions {
 		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
 			if _, err := c.c.Write(encodeProduce(topic, p, raw)); err != nil {
 				return err
@@ -174,14 +194,18 @@ func fetchLoad(topic string, partitions int32, totalBytes int64, maxBytes int32)
 // rttLoad is one request at a time on one connection.
 func rttLoad(topic string, batchBytes, n int) func(*target) (sample, error) {
 	return func(t *target) (sample, error) {
-		if err := createTopic(t.addr, topic, 1); err != nil {
+		if err := createTopic(t, topic, 1); err != nil {
 			return sample{}, err
 		}
 		raw := recordBatch(batchBytes, batchBytes-90, time.Now().UnixMilli())
 		if err := settle(t, topic, 1, raw); err != nil {
 			return sample{}, err
 		}
-		c, err := dial(t.addr)
+		leaders, err := routes(t, topic, 1)
+		if err != nil {
+			return sample{}, err
+		}
+		c, err := dial(leaders[0].addr)
 		if err != nil {
 			return sample{}, err
 		}
@@ -211,7 +235,7 @@ func rttLoad(topic string, batchBytes, n int) func(*target) (sample, error) {
 // tailLoad is the time from sending one record to the answer of a fetch that waits for it.
 func tailLoad(topic string, n int) func(*target) (sample, error) {
 	return func(t *target) (sample, error) {
-		if err := createTopic(t.addr, topic, 1); err != nil {
+		if err := createTopic(t, topic, 1); err != nil {
 			return sample{}, err
 		}
 		raw := recordBatch(300, 200, time.Now().UnixMilli())

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -23,7 +24,7 @@ func main() {
 	if len(os.Args) == 3 && os.Args[1] == "floor" {
 		exit(floor(os.Args[2], floorPartitions))
 	}
-	only := flag.String("only", "", "works to run, by comma: produce64, produce1, rtt, tail, txn, compact, fetch, start, many, idle, size (all)")
+	only := flag.String("only", "", "works to run, by comma: produce64, produce1, rtt, tail, txn, compact, fetch, start, many, idle, size, and cluster with its parts cluster-produce64 and so on (all)")
 	rounds := flag.Int("rounds", 3, "rounds; the table has their medians")
 	scale := flag.Int64("scale", 1, "GiB of a produce run; the other loads follow")
 	big := flag.Int64("big", 50, "GiB of the big partition of work size")
@@ -48,17 +49,18 @@ type work struct {
 
 func works(ctx context.Context, scale, big int64) []work {
 	var ws []work
-	for _, c := range comparisons(scale) {
+	for _, c := range slices.Concat(comparisons(scale), clusterComparisons(scale)) {
 		ws = append(ws, work{c.name, func(scratch string, rounds int) ([]row, error) { return compare(ctx, c, rounds, scratch) }})
 	}
-	return append(ws, work{"start", start}, work{"many", manyPartitions}, work{"idle", idleConnections}, work{"size", dataSize(big << 30)})
+	return append(append(ws, work{"start", start}, work{"many", manyPartitions}, work{"idle", idleConnections}, work{"size", dataSize(big << 30)}),
+		clusterWorks(ctx)...)
 }
 
 func run(ctx context.Context, only string, rounds int, scale, big int64, scratch, out string) error {
 	var rows []row
 	var failed error
 	for _, w := range works(ctx, scale, big) {
-		if only != "" && !strings.Contains(","+only+",", ","+w.name+",") {
+		if only != "" && !wanted(only, w.name) {
 			continue
 		}
 		dir, err := os.MkdirTemp(scratch, "grete-bench-")
@@ -83,6 +85,11 @@ func run(ctx context.Context, only string, rounds int, scale, big int64, scratch
 		table(f, rows)
 	}
 	return failed
+}
+
+// wanted: a name of only is the work's, or the first part of it.
+func wanted(only, name string) bool {
+	return slices.ContainsFunc(strings.Split(only, ","), func(o string) bool { return o == name || strings.HasPrefix(name, o+"-") })
 }
 
 func header(w io.Writer, rounds int) {

@@ -27,6 +27,13 @@ func median(v []float64) float64 {
 	return v[len(v)/2]
 }
 
+func greatest(v []float64) float64 {
+	if len(v) == 0 {
+		return 0
+	}
+	return slices.Max(v)
+}
+
 func answersMetadata(addr string) bool {
 	c, err := dial(addr)
 	if err != nil {
@@ -128,7 +135,7 @@ func manyPartitions(scratch string, rounds int) ([]row, error) {
 }
 
 func fillTopic(t *target, name string, partitions int32, raw []byte) error {
-	if err := createTopic(t.addr, name, partitions); err != nil {
+	if err := createTopic(t, name, partitions); err != nil {
 		return err
 	}
 	return settle(t, name, partitions, raw)

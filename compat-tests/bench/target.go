@@ -14,13 +14,15 @@ import (
 	"grete/compat-tests/kafka"
 )
 
-// target is a running process under load.
+// target is a running broker under load, or three.
 type target struct {
 	name string
-	addr string
-	pid  int
+	addr string // of one of them
+	pids []int
 	stop func() error
 	kill func() error
+	// cluster is nil for a lone broker; of a cluster's topics every broker has a replica.
+	cluster *kafka.Cluster
 	// dataDir is where a broker has its logs.
 	dataDir string
 }
@@ -32,12 +34,14 @@ var brokerJVM = []string{"-Xmx1G", "-Xms1G", "-server", "-XX:+UseG1GC", "-XX:Max
 
 const floorPartitions = 6
 
-// startTarget starts floor, grete or kafka with its data in dir.
-func startTarget(ctx context.Context, name, dir string) (*target, error) {
-	switch name {
-	case "floor":
+// startTarget starts floor, grete or kafka with its data in dir, as one broker or as three.
+func startTarget(ctx context.Context, name string, brokers int, dir string) (*target, error) {
+	switch {
+	case name == "floor":
 		return startFloor(dir)
-	case "grete":
+	case brokers > 1:
+		return startCluster(ctx, name, dir, nil)
+	case name == "grete":
 		return fromBroker(name)(kafka.StartGrete(ctx, kafka.Options{Dir: dir}))
 	default:
 		return fromBroker(name)(kafka.StartApache(ctx, kafka.Options{Dir: dir, JVM: brokerJVM}))
@@ -49,7 +53,7 @@ func fromBroker(name string) func(*kafka.Broker, error) (*target, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &target{name: name, addr: b.Addr, pid: b.Pid(), stop: b.Stop, kill: b.Kill, dataDir: b.DataDir}, nil
+		return &target{name: name, addr: b.Addr, pids: []int{b.Pid()}, stop: b.Stop, kill: b.Kill, dataDir: b.DataDir}, nil
 	}
 }
 
@@ -76,26 +80,29 @@ func startFloor(dir string) (*target, error) {
 		_ = cmd.Wait()
 		return nil
 	}
-	return &target{name: "floor", addr: strings.TrimSpace(addr), pid: cmd.Process.Pid, stop: end, kill: end}, nil
+	return &target{name: "floor", addr: strings.TrimSpace(addr), pids: []int{cmd.Process.Pid}, stop: end, kill: end}, nil
 }
 
 const ticksPerSecond = 100 // USER_HZ, the unit of /proc's times
 
-// cpuSeconds is the user and system time of the process so far.
-func (t *target) cpuSeconds() float64 {
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", t.pid))
-	if err != nil {
-		return 0
+// cpuSeconds is the user and system time of the processes so far.
+func (t *target) cpuSeconds() (sum float64) {
+	for _, pid := range t.pids {
+		raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			return 0
+		}
+		f := strings.Fields(string(raw[strings.LastIndexByte(string(raw), ')')+2:]))
+		user, _ := strconv.ParseFloat(f[11], 64)
+		system, _ := strconv.ParseFloat(f[12], 64)
+		sum += (user + system) / ticksPerSecond
 	}
-	f := strings.Fields(string(raw[strings.LastIndexByte(string(raw), ')')+2:]))
-	user, _ := strconv.ParseFloat(f[11], 64)
-	system, _ := strconv.ParseFloat(f[12], 64)
-	return (user + system) / ticksPerSecond
+	return sum
 }
 
-// rssMiB is the resident set of the process.
+// rssMiB is the resident set of a lone broker.
 func (t *target) rssMiB() float64 {
-	raw, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", t.pid))
+	raw, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", t.pids[0]))
 	for line := range strings.Lines(string(raw)) {
 		if strings.HasPrefix(line, "VmRSS:") {
 			kib, _ := strconv.ParseFloat(strings.Fields(line)[1], 64)
@@ -124,7 +131,7 @@ func startTimed(dir, addr string) (*target, time.Duration, error) {
 	}
 	kill := func() error { _ = cmd.Process.Kill(); _ = cmd.Wait(); return nil }
 	stop := func() error { _ = cmd.Process.Signal(os.Interrupt); return cmd.Wait() }
-	t := &target{name: "grete", addr: addr, pid: cmd.Process.Pid, stop: stop, kill: kill}
+	t := &target{name: "grete", addr: addr, pids: []int{cmd.Process.Pid}, stop: stop, kill: kill}
 	for time.Since(began) < time.Minute {
 		if answersMetadata(addr) {
 			return t, time.Since(began), nil

@@ -18,7 +18,7 @@ const (
 // time of a transaction, and from its first record's send to the consumer's having all of it.
 func txnLoad(topic string, n int) func(*target) (sample, error) {
 	return func(t *target) (sample, error) {
-		if err := createTopic(t.addr, topic, 1); err != nil {
+		if err := createTopic(t, topic, 1); err != nil {
 			return sample{}, err
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), txnTimeout)

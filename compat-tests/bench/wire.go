@@ -202,23 +202,32 @@ func (c *conn) readFetch() (recordBytes int, last int64, err error) {
 	return recordBytes, last, f.err
 }
 
-func createTopic(addr, topic string, partitions int32) error {
-	c, err := dial(addr)
+func createTopic(to *target, topic string, partitions int32) error {
+	return createTopics(to, partitions, topic)
+}
+
+// createTopics makes topics in one request.
+func createTopics(to *target, partitions int32, topics ...string) error {
+	c, err := dial(to.addr)
 	if err != nil {
 		return err
 	}
 	defer c.close()
 	req := kmsg.NewPtrCreateTopicsRequest()
 	req.Version, req.TimeoutMillis = 5, 60000
-	t := kmsg.NewCreateTopicsRequestTopic()
-	t.Topic, t.NumPartitions, t.ReplicationFactor = topic, partitions, 1
-	req.Topics = append(req.Topics, t)
+	for _, topic := range topics {
+		t := kmsg.NewCreateTopicsRequestTopic()
+		t.Topic, t.NumPartitions, t.ReplicationFactor = topic, partitions, to.replication()
+		req.Topics = append(req.Topics, t)
+	}
 	resp, err := c.call(req)
 	if err != nil {
 		return err
 	}
-	if code := resp.(*kmsg.CreateTopicsResponse).Topics[0].ErrorCode; code != 0 && code != 36 {
-		return fmt.Errorf("create topic %s: error code %d", topic, code)
+	for _, t := range resp.(*kmsg.CreateTopicsResponse).Topics {
+		if t.ErrorCode != 0 && t.ErrorCode != 36 {
+			return fmt.Errorf("create topic %s: error code %d", t.Topic, t.ErrorCode)
+		}
 	}
 	return nil
 }

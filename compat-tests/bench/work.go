@@ -21,6 +21,8 @@ type row struct {
 // comparison is a load that several targets run in turn, with the figures taken from it.
 type comparison struct {
 	name    string
+	brokers int // of a target; 0: one
+	rounds  int // at most; 0: as many as are asked for
 	targets []string
 	run     func(t *target, round int) (sample, error)
 	figures []figure
@@ -36,36 +38,41 @@ type figure struct {
 	orAtMost float64
 }
 
-var all = []string{"floor", "grete", "kafka"}
+var (
+	all  = []string{"floor", "grete", "kafka"}
+	both = []string{"grete", "kafka"}
+)
 
 func comparisons(scale int64) []comparison {
 	cpuGiB := func(s sample) float64 { return s.cpuPerGiB }
 	cpuReq := func(s sample) float64 { return s.cpuMsPerReq }
 	p50 := func(s sample) float64 { return s.p50 }
 	p99 := func(s sample) float64 { return s.p99 }
-	produce := func(p produceLoad) func(*target, int) (sample, error) {
-		return func(t *target, round int) (sample, error) {
-			p := p
-			p.topic = fmt.Sprintf("%s-%d", p.topic, round)
-			return p.run(t)
-		}
-	}
 	return []comparison{
-		{"produce64", all, produce(produceLoad{topic: "p64", partitions: 6, totalBytes: scale << 30, batchBytes: 65536, conns: 2, inFlight: 5}),
-			[]figure{{"produce 64 KiB batches: broker CPU s/GiB", cpuGiB, "floor", 1.3, 0}}},
-		{"produce1", all, produce(produceLoad{topic: "p1", partitions: 6, totalBytes: scale << 27, batchBytes: 1024, conns: 4, inFlight: 5}),
-			[]figure{{"produce 1 KiB batches: broker CPU ms/request", cpuReq, "floor", 1.6, 0}}},
-		{"rtt", all, func(t *target, _ int) (sample, error) { return rttLoad("rtt", 300, 10000)(t) },
-			[]figure{{"rtt of a 300-byte batch: p50 ms", p50, "floor", 2, 0}}},
-		{"tail", []string{"grete", "kafka"}, func(t *target, _ int) (sample, error) { return tailLoad("tail", 3000)(t) },
-			[]figure{{"tail: p50 ms", p50, "kafka", .5, 0}, {"tail: p99 ms", p99, "kafka", .1, 0}}},
-		{"txn", []string{"grete", "kafka"}, func(t *target, round int) (sample, error) { return txnLoad(fmt.Sprint("txn-", round), 3000)(t) },
-			[]figure{{"transaction of 10 records, one producer: ms", func(s sample) float64 { return s.msPerTxn }, "kafka", .5, 0},
+		{name: "produce64", targets: all, run: produce(produceLoad{topic: "p64", partitions: 6, totalBytes: scale << 30, batchBytes: 65536, conns: 2, inFlight: 5}),
+			figures: []figure{{"produce 64 KiB batches: broker CPU s/GiB", cpuGiB, "floor", 1.3, 0}}},
+		{name: "produce1", targets: all, run: produce(produceLoad{topic: "p1", partitions: 6, totalBytes: scale << 27, batchBytes: 1024, conns: 4, inFlight: 5}),
+			figures: []figure{{"produce 1 KiB batches: broker CPU ms/request", cpuReq, "floor", 1.6, 0}}},
+		{name: "rtt", targets: all, run: func(t *target, _ int) (sample, error) { return rttLoad("rtt", 300, 10000)(t) },
+			figures: []figure{{"rtt of a 300-byte batch: p50 ms", p50, "floor", 2, 0}}},
+		{name: "tail", targets: both, run: func(t *target, _ int) (sample, error) { return tailLoad("tail", 3000)(t) },
+			figures: []figure{{"tail: p50 ms", p50, "kafka", .5, 0}, {"tail: p99 ms", p99, "kafka", .1, 0}}},
+		{name: "txn", targets: both, run: func(t *target, round int) (sample, error) { return txnLoad(fmt.Sprint("txn-", round), 3000)(t) },
+			figures: []figure{{"transaction of 10 records, one producer: ms", func(s sample) float64 { return s.msPerTxn }, "kafka", .5, 0},
 				{"read_committed, from send to all read: p50 ms", p50, "kafka", .5, 0}}},
-		{"compact", []string{"grete", "kafka"}, compactLoad(scale << 30),
-			[]figure{{"compaction: s per GiB of log", func(s sample) float64 { return 1024 / s.mibPerSec }, "kafka", .5, 1024. / 200}}},
-		{"fetch", all, runFetch(scale),
-			[]figure{{"fetch 50 MiB responses: broker CPU s/GiB", cpuGiB, "floor", 1.1, 0}}},
+		{name: "compact", targets: both, run: compactLoad(scale << 30),
+			figures: []figure{{"compaction: s per GiB of log", func(s sample) float64 { return 1024 / s.mibPerSec }, "kafka", .5, 1024. / 200}}},
+		{name: "fetch", targets: all, run: runFetch(scale),
+			figures: []figure{{"fetch 50 MiB responses: broker CPU s/GiB", cpuGiB, "floor", 1.1, 0}}},
+	}
+}
+
+// produce runs p on a new topic each round.
+func produce(p produceLoad) func(*target, int) (sample, error) {
+	return func(t *target, round int) (sample, error) {
+		p := p
+		p.topic = fmt.Sprintf("%s-%d", p.topic, round)
+		return p.run(t)
 	}
 }
 
@@ -91,6 +98,9 @@ func compare(ctx context.Context, c comparison, rounds int, scratch string) ([]r
 			_ = t.stop()
 		}
 	}()
+	if c.rounds > 0 {
+		rounds = min(rounds, c.rounds)
+	}
 	for round := range rounds {
 		for _, name := range c.targets {
 			syscall.Sync() // the kernel's writing back of one run must not be counted in the next
@@ -101,7 +111,7 @@ func compare(ctx context.Context, c comparison, rounds int, scratch string) ([]r
 					return nil, err
 				}
 				var err error
-				if t, err = startTarget(ctx, name, dir); err != nil {
+				if t, err = startTarget(ctx, name, c.brokers, dir); err != nil {
 					return nil, fmt.Errorf("start %s: %w", name, err)
 				}
 				running[name] = t

@@ -33,6 +33,9 @@ func StartApache(ctx context.Context, opts Options) (*Broker, error) {
 		return nil, err
 	}
 	file := filepath.Join(opts.Dir, "server.properties")
+	if err := os.MkdirAll(opts.Dir, 0o755); err != nil {
+		return nil, err
+	}
 	if err := os.WriteFile(file, apacheProperties(opts, ports[0], ports[1]), 0o644); err != nil {
 		return nil, err
 	}
