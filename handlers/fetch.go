@@ -174,13 +174,13 @@ func (f *fetch) read() []fetchAnswer {
 func (f *fetch) readOne(i, maxBytes int, minOneBatch bool) fetchAnswer {
 	t := f.targets[i]
 	if f.parts[i] == nil {
-		return f.failed(t, f.errs[i])
+		return f.failed(i, f.errs[i])
 	}
 	r := f.request(i)
 	r.MaxBytes, r.MinOneBatch = min(r.MaxBytes, maxBytes), minOneBatch
 	res, err := f.parts[i].Read(r)
 	if err != nil {
-		return f.failed(t, err)
+		return f.failed(i, err)
 	}
 	return fetchAnswer{
 		fetchTarget: t, span: res.Span, diverging: res.Diverging, leaderID: -1, leaderEpoch: -1,
@@ -200,11 +200,12 @@ func (f *fetch) request(i int) replica.ReadRequest {
 }
 
 // failed names the leader where that helps the client (KIP-951).
-func (f *fetch) failed(t fetchTarget, err error) fetchAnswer {
+func (f *fetch) failed(i int, err error) fetchAnswer {
+	t := f.targets[i]
 	a := failedFetch(t, codeOf(err))
 	a.abortedNull = true
 	if a.code == kerr.NotLeaderForPartition.Code || a.code == kerr.FencedLeaderEpoch.Code {
-		a.leaderID, a.leaderEpoch = f.b.leaderOf(t.key.topic, t.key.topicID, t.key.partition)
+		a.leaderID, a.leaderEpoch = f.b.leaderOf(f.parts[i], t.key.topic, t.key.topicID, t.key.partition)
 	}
 	if a.code == kerr.KafkaStorageError.Code && f.r.Version <= 5 {
 		a.code = kerr.NotLeaderForPartition.Code // these clients do not know the other
@@ -229,7 +230,7 @@ func (f *fetch) note(answers []fetchAnswer) {
 		})
 		if err != nil {
 			a.release()
-			*a = f.failed(a.fetchTarget, err)
+			*a = f.failed(i, err)
 		}
 	}
 }

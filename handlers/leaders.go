@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"grete/cluster/metadata"
+	"grete/cluster/replica"
 )
 
 // leaderNodes are the brokers that Produce and Fetch point a client to (KIP-951), each once.
@@ -16,17 +17,21 @@ func (l *leaderNodes) add(n *node) {
 	}
 }
 
-// leaderOf is the leader of a partition as the metadata knows it, -1, -1 when unknown. The topic goes by id if it has one.
-func (b *Broker) leaderOf(name string, id metadata.UUID, partition int32) (leaderID, leaderEpoch int32) {
+// leaderOf is who leads a partition, -1, -1 when unknown. A replica here hears of a new leader before the image does, and fails what waits
+// for acknowledgements at that moment; without one (nil) the metadata tells, by the topic's id if it has one.
+func (b *Broker) leaderOf(here *replica.Partition, name string, id metadata.UUID, index int32) (leaderID, leaderEpoch int32) {
+	if here != nil {
+		return here.Leader()
+	}
 	im := b.Image()
 	t := im.TopicByID(id)
 	if id == (metadata.UUID{}) {
 		t = im.Topic(name)
 	}
-	if t == nil || partition < 0 || int(partition) >= len(t.Partitions) {
+	if t == nil || index < 0 || int(index) >= len(t.Partitions) {
 		return -1, -1
 	}
-	p := &t.Partitions[partition]
+	p := &t.Partitions[index]
 	return p.Leader, p.LeaderEpoch
 }
 

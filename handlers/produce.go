@@ -238,8 +238,13 @@ func (p *produce) refuse(e *produceEntry, err error) {
 	if tellsLogStart(e, a) {
 		a.LogStartOffset = e.partition.LogStartOffset()
 	}
+	p.nameLeader(e, a)
+}
+
+// nameLeader tells a client that has come to the wrong broker where to go (KIP-951).
+func (p *produce) nameLeader(e *produceEntry, a *kmsg.ProduceResponseTopicPartition) {
 	if a.ErrorCode == kerr.NotLeaderForPartition.Code && p.r.Version >= 10 {
-		a.CurrentLeader.LeaderID, a.CurrentLeader.LeaderEpoch = p.b.leaderOf(e.topic, e.topicID, a.Partition)
+		a.CurrentLeader.LeaderID, a.CurrentLeader.LeaderEpoch = p.b.leaderOf(e.partition, e.topic, e.topicID, a.Partition)
 		p.nodes.add(p.b.endpoint(a.CurrentLeader.LeaderID, p.r.Conn.Listener))
 	}
 }

@@ -171,6 +171,31 @@ func TestProduceNotLeader(t *testing.T) {
 	}
 }
 
+// A produce that waits for its followers when the leader moves is told where to.
+func TestProduceLosesItsLeader(t *testing.T) {
+	r := newRig(t)
+	id := r.createTopic("t", 1)
+	r.apply(&metadata.RegisterBrokerRecord{BrokerID: 2, BrokerEpoch: 2, Endpoints: []metadata.Endpoint{{Listener: "PLAINTEXT", Host: "other", Port: 7}}})
+	r.apply(&metadata.UnfenceBrokerRecord{BrokerID: 2, BrokerEpoch: 2})
+	c := metadata.NewPartitionChange(id, 0)
+	c.ISR, c.Replicas = []int32{rigNode, 2}, []int32{rigNode, 2}
+	r.apply(c)
+	w := r.dial()
+	req := produceRequest("t", 0, -1, records(t, plain, "v"))
+	req.SetVersion(10)
+	correlation := w.send(req)
+	p, err := r.broker.Replicas.Partition("t", 0)
+	for err == nil && p.Log().EndOffset() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	r.moveLeader("t", 2)
+	resp := w.receive(req, correlation).(*kmsg.ProduceResponse)
+	a := resp.Topics[0].Partitions[0]
+	if a.ErrorCode != 6 || a.CurrentLeader.LeaderID != 2 || a.CurrentLeader.LeaderEpoch != 1 || len(resp.Brokers) != 1 || resp.Brokers[0].Host != "other" {
+		t.Errorf("%+v", resp)
+	}
+}
+
 func TestProduceWithoutAcks(t *testing.T) {
 	r := newRig(t)
 	r.createTopic("t", 1)

@@ -166,8 +166,8 @@ func (r *rig) apply(records ...metadata.Record) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
+	r.broker.Replicas.Apply(old, im, delta) // before readers have the image, as on a broker
 	r.image.Store(im)
-	r.broker.Replicas.Apply(old, im, delta)
 }
 
 // createTopic makes a topic led by this broker at epoch 0; config is pairs.

@@ -58,6 +58,10 @@ const (
 	hurryEvery = 100 * time.Millisecond
 )
 
+// tellAfter failures of a partition its failing is worth a line: until then leader and follower have not heard of the same metadata yet, and after
+// an election all partitions of a broker say so.
+const tellAfter = 3
+
 func newFetcher(o Options, key fetcherKey) *fetcher {
 	f := &fetcher{o: o, key: key, wake: make(chan struct{}, 1), parts: map[partitionKey]*followedPartition{}}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
@@ -242,7 +246,7 @@ func (f *fetcher) setHurry(hurry func()) {
 func (f *fetcher) delay(p *followedPartition, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if p.failures == 0 {
+	if p.failures == tellAfter {
 		f.o.Log.Info().Err(err).Str("topic", p.Topic).Int32("partition", p.Index).Int32("leader", f.key.leader).Msg("fetching the partition fails")
 	}
 	p.notUntil = f.o.Clock.Now().Add(f.backoff(p.failures))

@@ -60,6 +60,12 @@ func (p *Partition) Config() *TopicConfig { return p.state.Load().config }
 // IsLeader says whether this broker leads.
 func (p *Partition) IsLeader() bool { return p.state.Load().leader == p.nodeID }
 
+// Leader is who leads, -1 when nobody does, and its epoch, as far as this broker knows.
+func (p *Partition) Leader() (id, epoch int32) {
+	s := p.state.Load()
+	return s.leader, s.leaderEpoch
+}
+
 // LeaderEpoch is that of the leadership which this broker knows of.
 func (p *Partition) LeaderEpoch() int32 { return p.state.Load().leaderEpoch }
 
