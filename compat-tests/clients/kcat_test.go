@@ -8,14 +8,16 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"grete/compat-tests/kafka"
 )
 
 // kcat runs Debian's kcat, installing it where the user may do so; a test skips where it cannot be had.
 func kcat(t *testing.T, addr, stdin string, args ...string) string {
 	t.Helper()
 	if _, err := exec.LookPath("kcat"); err != nil {
-		_ = command("", "apt-get", "update", "-qq")
-		_ = command("", "apt-get", "install", "-y", "-qq", "kcat")
+		_ = kafka.Install("", "apt-get", "update", "-qq")
+		_ = kafka.Install("", "apt-get", "install", "-y", "-qq", "kcat")
 	}
 	if _, err := exec.LookPath("kcat"); err != nil {
 		t.Skip("kcat is not installed and cannot be: it is Debian's package kcat")

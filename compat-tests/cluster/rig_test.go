@@ -4,6 +4,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"os"
 	"testing"
 	"time"
 
@@ -24,12 +25,22 @@ type rig struct {
 // testTimeout bounds a test of this package.
 const testTimeout = 3 * time.Minute
 
+// long says that CLUSTER_LONG asks for the long versions of the tests.
+func long() bool { return os.Getenv("CLUSTER_LONG") != "" }
+
+func longer(usual, then int) int {
+	if long() {
+		return then
+	}
+	return usual
+}
+
 // quick has brokers found dead soon, and consumer groups begin at once.
 var quick = map[string]string{"broker.session.timeout.ms": "1000", "broker.heartbeat.interval.ms": "200", "group.initial.rebalance.delay.ms": "0"}
 
 func start(t *testing.T, o kafka.ClusterOptions) *rig {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout*time.Duration(longer(1, 5)))
 	t.Cleanup(cancel)
 	if o.Properties == nil {
 		o.Properties = quick

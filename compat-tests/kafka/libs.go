@@ -33,7 +33,7 @@ func Libs(ctx context.Context) (string, error) {
 
 // Jars returns a directory with the jars that a pom depends on: a cache beside this module, filled when the pom is new.
 func Jars(ctx context.Context, name string, pom []byte) (string, error) {
-	dir := filepath.Join(moduleDir(), ".cache", name)
+	dir := Cache(name)
 	libs := filepath.Join(dir, "libs")
 	if has, err := os.ReadFile(filepath.Join(dir, "complete")); err == nil && bytes.Equal(has, pom) {
 		return libs, nil
