@@ -2,6 +2,8 @@ package logstore
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"slices"
 
 	"grete/protocol/batch"
@@ -87,19 +89,10 @@ func (c *cleanedTxns) takeRetained() []AbortedTxn {
 
 // abortedBetween are the aborted transactions that overlap [from, to), of whatever segment their marker is in.
 func (l *Log) abortedBetween(segments []*segment, from, to int64) ([]AbortedTxn, error) {
-	var txns []AbortedTxn
-	for i, s := range segments {
-		if i+1 < len(segments) && segments[i+1].base <= from {
-			continue
-		}
-		if err := l.findTxnIndex(s); err != nil {
-			return nil, err
-		}
-		var done bool
-		var err error
-		if txns, done, err = s.txns.collect(txns, from, to); err != nil || done {
-			return txns, err
-		}
+	first := reader{segments: segments}.segmentOf(from)
+	txns, err := l.collectAborted(segments[first:], from, to)
+	if errors.Is(err, errStaleView) {
+		err = fmt.Errorf("%w: %w", errCleanAborted, err)
 	}
-	return txns, nil
+	return txns, err
 }

@@ -1,8 +1,10 @@
 package logstore
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path"
@@ -30,6 +32,7 @@ type derivedRun struct {
 	epoch map[int64]int16
 	open  map[int64][]int64 // base offsets of the batches of open transactions, by producer
 	fate  map[int64]bool    // by base offset of a transaction's batch: aborted
+	old   map[string][]byte // files as they were some time
 	told  []string          // what was done, for the failure
 }
 
@@ -47,7 +50,7 @@ func TestDerivedFilesModel(t *testing.T) {
 
 func runDerived(t *testing.T, seed uint64) {
 	r := &derivedRun{t: t, rng: rand.New(rand.NewPCG(seed, 21)), mem: vfs.NewMem(), clock: clock.NewManual(time.UnixMilli(1_000_000)),
-		seqs: map[int64]int32{}, epoch: map[int64]int16{}, open: map[int64][]int64{}, fate: map[int64]bool{}}
+		seqs: map[int64]int32{}, epoch: map[int64]int16{}, open: map[int64][]int64{}, fate: map[int64]bool{}, old: map[string][]byte{}}
 	r.cfg = testConfig()
 	if r.rng.IntN(3) == 0 {
 		r.cfg = compactConfig()
@@ -66,8 +69,7 @@ func runDerived(t *testing.T, seed uint64) {
 			r.step()
 		}
 		r.check()
-		r.stop()
-		r.spoil()
+		r.spoil(r.stop())
 		r.start()
 		r.check()
 	}
@@ -91,16 +93,17 @@ func (r *derivedRun) start() {
 }
 
 // stop is a clean one or a kill: then everything written is in the files.
-func (r *derivedRun) stop() {
+func (r *derivedRun) stop() (killed bool) {
 	if r.rng.IntN(2) == 0 {
 		r.tell("clean stop")
 		must(r.t, r.store.Close())
-		return
+		return false
 	}
 	r.tell("kill at %d, recovery point %d", r.log.EndOffset(), r.log.recovery.Load())
-	killed := r.mem.CrashClone(r.rng, 100)
+	left := r.mem.CrashClone(r.rng, 100)
 	must(r.t, r.store.Close())
-	r.mem = killed
+	r.mem = left
+	return true
 }
 
 func (r *derivedRun) step() {
@@ -116,6 +119,8 @@ func (r *derivedRun) step() {
 	case p < 93:
 		r.clock.Advance(time.Duration(r.rng.IntN(1500)) * time.Millisecond)
 		r.log.expireProducers(r.log.nowMs())
+	case p < 96:
+		r.remember()
 	case r.cfg.Compact:
 		_, err := compactOnce(r.log)
 		must(r.t, err)
@@ -176,14 +181,24 @@ func (r *derivedRun) derivedFiles() (all []string) {
 	return all
 }
 
-func (r *derivedRun) spoil() {
+func (r *derivedRun) remember() {
+	for _, name := range r.derivedFiles() {
+		if r.rng.IntN(3) == 0 {
+			data, err := readFile(r.mem, name)
+			must(r.t, err)
+			r.old[name] = data
+		}
+	}
+}
+
+func (r *derivedRun) spoil(killed bool) {
 	for _, name := range r.derivedFiles() {
 		if r.rng.IntN(3) > 0 {
 			continue
 		}
 		data, err := readFile(r.mem, name)
 		must(r.t, err)
-		how, spoilt := r.spoilt(data)
+		how, spoilt := r.spoilt(name, data, killed)
 		r.tell("%s %s", how, name)
 		if how == "removed" {
 			must(r.t, r.mem.Remove(name))
@@ -193,18 +208,39 @@ func (r *derivedRun) spoil() {
 	}
 }
 
-func (r *derivedRun) spoilt(data []byte) (how string, spoilt []byte) {
-	switch r.rng.IntN(3) {
-	case 0:
-		return "removed", nil
-	case 1:
-		return "emptied", nil
+// spoilt is what becomes of a file. Snapshots have a checksum, and nothing else would tell a whole one from another; what looks sane
+// in a transaction index is believed after a clean stop.
+func (r *derivedRun) spoilt(name string, data []byte, killed bool) (how string, spoilt []byte) {
+	kinds := []string{"removed", "emptied", "garbled"}
+	sane := strings.HasSuffix(name, txnIndexSuffix) && !killed
+	if !sane && !strings.HasSuffix(name, leaderEpochFile) {
+		kinds = append(kinds, "cut", "one bit of")
+		if !strings.HasSuffix(name, snapshotSuffix) {
+			kinds = append(kinds, "older", "another's content in")
+		}
 	}
-	spoilt = make([]byte, len(data))
-	for i := range spoilt {
-		spoilt[i] = byte(r.rng.Uint32())
+	how, spoilt = kinds[r.rng.IntN(len(kinds))], bytes.Clone(data)
+	switch old, any := r.old[name]; {
+	case how == "removed" || how == "emptied":
+		spoilt = nil
+	case how == "cut":
+		spoilt = spoilt[:r.rng.IntN(len(data)+1)]
+	case how == "one bit of" && len(data) > 0:
+		spoilt[r.rng.IntN(len(data))] ^= 1 << r.rng.IntN(8)
+	case how == "older" && any:
+		spoilt = old
+	case how == "another's content in":
+		for _, other := range slices.Sorted(maps.Keys(r.old)) {
+			if other != name && path.Ext(other) == path.Ext(name) && r.rng.IntN(2) == 0 {
+				spoilt = r.old[other]
+			}
+		}
+	case how == "garbled":
+		for i := range spoilt {
+			spoilt[i] = byte(r.rng.Uint32())
+		}
 	}
-	return "garbled", spoilt
+	return how, spoilt
 }
 
 // check reads from every offset.

@@ -93,7 +93,7 @@ func (l *Log) finishLoad(state loadState, end int64) error {
 	l.highWatermark.Store(max(min(state.highWatermark, end), l.start.Load()))
 	l.epochs.cutEnd(end)
 	l.epochs.cutStart(l.start.Load())
-	if err := l.checkTxnIndexes(); err != nil {
+	if err := l.checkTxnIndexes(state.clean); err != nil {
 		return err
 	}
 	return l.loadProducers(end)

@@ -69,6 +69,9 @@ func (l *Log) Read(offset int64, o ReadOptions) (*Span, error) {
 	}
 	r := reader{log: l, tail: t, segments: l.segments(), bound: min(o.Bound, t.end)}
 	s, err := r.read(offset, o)
+	if errors.Is(err, errStaleView) {
+		return l.Read(offset, o) // of the segments that took their place
+	}
 	if err != nil {
 		return nil, l.fault("read", offset, err)
 	}
@@ -101,7 +104,7 @@ func (r *reader) read(offset int64, o ReadOptions) (*Span, error) {
 }
 
 // segmentOf is the index of the last segment that begins at or below offset.
-func (r *reader) segmentOf(offset int64) int {
+func (r reader) segmentOf(offset int64) int {
 	after := sort.Search(len(r.segments), func(i int) bool { return r.segments[i].base > offset })
 	return max(after-1, 0)
 }

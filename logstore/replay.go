@@ -2,7 +2,6 @@ package logstore
 
 import (
 	"errors"
-	"io/fs"
 
 	"grete/protocol/batch"
 )
@@ -25,7 +24,7 @@ func (l *Log) noteProducer(seg *segment, b batch.Batch) {
 // noteAborted adds the entry of a marker that was just written. Where it is the first since the segment was loaded, and what the
 // file had is missing, that is found first: the new entry would hide the loss.
 func (l *Log) noteAborted(seg *segment, aborted AbortedTxn) error {
-	if err := l.findTxnIndexHolding(seg); err != nil {
+	if err := l.checkTxnIndexHolding(seg); err != nil {
 		return err
 	}
 	if aborted.LastOffset <= seg.txns.last { // found with them
@@ -141,21 +140,7 @@ func (r *reader) abortedTxns(i int, offset, end int64) ([]AbortedTxn, error) {
 	if err != nil {
 		return nil, err
 	}
-	txns := []AbortedTxn{}
-	for _, s := range r.segments[i:] {
-		if err := r.log.findTxnIndex(s); err != nil {
-			return nil, err
-		}
-		var done bool
-		txns, done, err = s.txns.collect(txns, offset, bound)
-		if errors.Is(err, fs.ErrNotExist) && s.deleted.Load() {
-			err = nil
-		}
-		if err != nil || done {
-			return txns, err
-		}
-	}
-	return txns, nil
+	return r.log.collectAborted(r.segments[i:], offset, bound)
 }
 
 // upperBound is an offset that no batch before position end of segment i reaches

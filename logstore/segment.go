@@ -28,8 +28,10 @@ type segment struct {
 	offsets indexFile
 	times   indexFile
 	txns    *txnIndex
-	// txnsChecked: a missing .txnindex is known to be rightly missing.
+	// txnsChecked: the .txnindex, or its absence, is known to say what the log says.
 	txnsChecked atomic.Bool
+	// openAtEnd caches firstOpenAtEnd; truncation resets it.
+	openAtEnd atomic.Int64
 
 	// indexed: both index files have been loaded and looked sane, or were rebuilt. indexMu: one does it.
 	indexed atomic.Bool
@@ -46,6 +48,7 @@ type segment struct {
 func (l *Log) newSegment(base, sizeBytes int64) *segment {
 	s := &segment{log: l, base: base}
 	s.suffix.Store(&noSuffix)
+	s.openAtEnd.Store(openUnread)
 	s.size.Store(sizeBytes)
 	s.offsets = indexFile{segment: s, suffix: indexSuffix, entryBytes: offsetEntryBytes}
 	s.times = indexFile{segment: s, suffix: timeIndexSuffix, entryBytes: timeEntryBytes}

@@ -149,6 +149,7 @@ func (l *Log) cutSegment(s *segment, offset int64) error {
 	if err := l.cutData(s, f.pos); err != nil {
 		return err
 	}
+	s.openAtEnd.Store(openUnread)
 	if err := s.txns.truncateTo(offset); err != nil {
 		return err
 	}

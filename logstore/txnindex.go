@@ -236,6 +236,32 @@ func (x *txnIndex) reset() error {
 	return x.cut(0)
 }
 
+// all returns the entries; those before a garbled one with ErrCorrupt.
+func (x *txnIndex) all() (txns []AbortedTxn, err error) {
+	err = x.each(0, func(_ int64, txn AbortedTxn) bool {
+		txns = append(txns, txn)
+		return true
+	})
+	return txns, err
+}
+
+// replace makes txns the entries, durably; without any there is no file.
+func (x *txnIndex) replace(txns []AbortedTxn) error {
+	if err := x.reset(); err != nil {
+		return err
+	}
+	for _, txn := range txns {
+		if err := x.append(txn); err != nil {
+			return err
+		}
+	}
+	if len(txns) > 0 {
+		return x.sync()
+	}
+	x.forget()
+	return removeIfExists(x.cache.fs, x.path())
+}
+
 func (x *txnIndex) cut(entries int64) error {
 	last := int64(-1)
 	if entries > 0 {
