@@ -34,6 +34,7 @@ type Client struct {
 	slots     chan struct{} // in-flight calls
 	versions  map[int16]VersionRange
 	reader    sync.WaitGroup
+	ended     chan struct{} // closed when the connection has ended
 
 	mu      sync.Mutex // order of calls is the order of writes
 	pending []*call
@@ -62,7 +63,7 @@ func Dial(ctx context.Context, addr string, o ClientOptions) (*Client, error) {
 	}
 	c := &Client{
 		nc: nc, formatter: kmsg.NewRequestFormatter(kmsg.FormatterClientID(o.ClientID)), maxBytes: o.MaxResponseBytes,
-		slots: make(chan struct{}, o.MaxInFlight),
+		slots: make(chan struct{}, o.MaxInFlight), ended: make(chan struct{}),
 	}
 	c.reader.Go(c.readResponses)
 	if err := c.negotiate(ctx); err != nil {
@@ -150,6 +151,7 @@ func (c *Client) write(req kmsg.Request, resp kmsg.Response) (<-chan error, erro
 
 // readResponses is the client's goroutine; it ends with the connection.
 func (c *Client) readResponses() {
+	defer close(c.ended)
 	r := bufio.NewReader(c.nc)
 	for {
 		err := c.readResponse(r)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"syscall"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -15,6 +16,10 @@ var (
 	// ErrLinkClosed is what a Link answers after Close.
 	ErrLinkClosed = errors.New("link closed")
 )
+
+// Refused says whether err is an answer of the node's machine that nobody listens there: the process is gone, while silence may mean
+// anything.
+func Refused(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }
 
 // Link is a connection to a node that is dialled when it is needed and again after it was lost.
 type Link struct {
@@ -46,6 +51,25 @@ func (l *Link) Call(ctx context.Context, req kmsg.Request) (kmsg.Response, error
 		return nil, err
 	}
 	return resp, nil
+}
+
+// Lost is closed when the connection in use has ended; nil, which is never ready, when there is none.
+func (l *Link) Lost() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.client == nil {
+		return nil
+	}
+	return l.client.ended
+}
+
+// Redial replaces a connection that has ended, before anybody needs it: what it answers says how the node is.
+func (l *Link) Redial(ctx context.Context) error {
+	if c, _ := l.current(); c != nil {
+		l.drop(c)
+	}
+	_, err := l.connect(ctx)
+	return err
 }
 
 func (l *Link) connect(ctx context.Context) (*Client, error) {

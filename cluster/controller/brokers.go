@@ -47,7 +47,7 @@ func (v *view) checkRegistration(req *kmsg.BrokerRegistrationRequest, old *metad
 	switch {
 	case req.ClusterID != v.clusterID:
 		return kerr.InconsistentClusterID
-	case old != nil && !same && !old.Fenced && v.sessions.alive(req.BrokerID, v.now):
+	case old != nil && !same && !old.Fenced && v.sessions.alive(req.BrokerID, v.now) && !v.lost(req.BrokerID):
 		return kerr.DuplicateBrokerRegistration
 	case req.IsMigratingZkBroker:
 		return kerr.BrokerIDNotRegistered

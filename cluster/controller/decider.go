@@ -25,10 +25,13 @@ type decider struct {
 	rounds   []*round
 	alarm    clock.Timer // of the first round; nil: none is set
 	due      chan struct{}
+	probes   probing
 }
 
 func newDecider(n *Node) *decider {
-	return &decider{n: n, expired: make(chan struct{}, 1), rounds: newRounds(&n.o), due: make(chan struct{}, 1)}
+	return &decider{
+		n: n, expired: make(chan struct{}, 1), rounds: newRounds(&n.o), due: make(chan struct{}, 1), probes: probing{running: map[int32]int{}},
+	}
 }
 
 func (d *decider) run() {
@@ -49,6 +52,10 @@ func (d *decider) run() {
 			d.fenceExpired()
 		case <-d.due:
 			d.holdRounds()
+		case id := <-d.n.suspicions:
+			d.suspect(id)
+		case v := <-d.n.verdicts:
+			d.conclude(v)
 		}
 	}
 }
@@ -80,6 +87,9 @@ func (d *decider) onLeader(l raftlog.Leader) {
 	d.armExpiry()
 	if records := d.bootstrap(); len(records) > 0 {
 		_ = d.propose(records) // refused: another leads now, which does the same
+	}
+	for b := range im.Brokers() {
+		d.suspect(b.ID) // whatever made this node the controller may have hit a broker, too
 	}
 }
 

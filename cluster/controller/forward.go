@@ -80,14 +80,17 @@ func (n *Node) attempt(ctx context.Context, t *term, p protocol.Principal, req k
 }
 
 // Decide decides req on this node, for another that forwards it: ErrNotController when this one does not lead. end is from where on
-// an image has what came of it.
-func (n *Node) Decide(ctx context.Context, p protocol.Principal, req kmsg.Request) (resp kmsg.Response, end int64, err error) {
-	ctx, cancel := clock.WithTimeout(ctx, n.o.Clock, n.patience(req))
+// an image has what came of it. conn ends with the connection that the request came in on.
+func (n *Node) Decide(conn context.Context, p protocol.Principal, req kmsg.Request) (resp kmsg.Response, end int64, err error) {
+	ctx, cancel := clock.WithTimeout(conn, n.o.Clock, n.patience(req))
 	defer cancel()
 	if n.lead.Load().NodeID != n.o.NodeID {
 		return nil, 0, ErrNotController
 	}
 	out := n.decideHere(ctx, p, req)
+	if r, ok := out.response.(*kmsg.BrokerHeartbeatResponse); ok && out.err == nil && r.ErrorCode == 0 {
+		n.presence.heard(req.(*kmsg.BrokerHeartbeatRequest).BrokerID, conn)
+	}
 	return out.response, out.end, out.err
 }
 

@@ -40,6 +40,9 @@ type LifecycleOptions struct {
 	LogDirs      []metadata.UUID     // directory.id of every log directory
 	Features     []Feature           // nil: DefaultFeatures
 	IntervalMs   int64               // broker.heartbeat.interval.ms
+	// LeaderGone gives a channel that is closed when the controller of the moment is not it any more: the next one hears of this broker at
+	// once. Nil: it hears with the next interval.
+	LeaderGone func() <-chan struct{}
 }
 
 // Lifecycle keeps the broker registered: registration, heartbeats, controlled shutdown. One goroutine.
@@ -52,6 +55,7 @@ type Lifecycle struct {
 	wg       sync.WaitGroup
 	shutdown atomic.Bool
 	wake     chan struct{} // holds one: heartbeat now
+	answered chan struct{} // holds one: a heartbeat was
 	told     chan struct{} // closed when the controller lets the broker go
 	ended    chan struct{} // closed when heartbeats have ended
 }
@@ -59,12 +63,20 @@ type Lifecycle struct {
 // retryEvery is how soon a failed request is tried again.
 const retryEvery = 100 * time.Millisecond
 
+// unheardLimit is how long a broker that stops waits for an answer of any controller: longer than an election.
+const unheardLimit = 2500 * time.Millisecond
+
+var errUnheard = errors.New("no controller answers")
+
 // NewLifecycle makes one that has not begun.
 func NewLifecycle(o LifecycleOptions) *Lifecycle {
 	if o.Features == nil {
 		o.Features = DefaultFeatures()
 	}
-	l := &Lifecycle{o: o, wake: make(chan struct{}, 1), told: make(chan struct{}), ended: make(chan struct{})}
+	if o.LeaderGone == nil {
+		o.LeaderGone = func() <-chan struct{} { return nil }
+	}
+	l := &Lifecycle{o: o, wake: make(chan struct{}, 1), answered: make(chan struct{}, 1), told: make(chan struct{}), ended: make(chan struct{})}
 	l.epoch.Store(-1)
 	return l
 }
@@ -95,23 +107,37 @@ func (l *Lifecycle) Start(ctx context.Context) error {
 	return nil
 }
 
-// Shutdown is the controlled shutdown: it returns once the controller has moved what this broker led, or when ctx ends or
-// there is no controller any more, and heartbeats have stopped.
+// Shutdown is the controlled shutdown: it returns once the controller has moved what this broker led, or when ctx ends, this node's
+// part of the quorum has, or no controller has answered for unheardLimit; heartbeats have stopped then.
 func (l *Lifecycle) Shutdown(ctx context.Context) error {
 	if l.cancel == nil {
 		return nil // it never was in service
 	}
 	l.shutdown.Store(true)
 	poke(l.wake)
-	var err error
-	select {
-	case <-l.told:
-	case <-l.ended:
-	case <-ctx.Done():
-		err = ctx.Err()
-	}
+	err := l.awaitRelease(ctx)
 	l.Stop()
 	return err
+}
+
+func (l *Lifecycle) awaitRelease(ctx context.Context) error {
+	unheard := make(chan struct{}, 1)
+	limit := l.o.Clock.AfterFunc(unheardLimit, func() { poke(unheard) })
+	defer limit.Stop()
+	for {
+		select {
+		case <-l.told:
+			return nil
+		case <-l.ended:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-l.answered:
+			limit.Reset(unheardLimit)
+		case <-unheard:
+			return errUnheard
+		}
+	}
 }
 
 // Stop ends the heartbeats without telling the controller.
@@ -133,6 +159,7 @@ func (l *Lifecycle) run() {
 			return
 		case <-ticker.C():
 		case <-l.wake:
+		case <-l.o.LeaderGone():
 		}
 		resp, err := l.heartbeat(l.ctx)
 		if errors.Is(err, ErrStopped) {
@@ -142,6 +169,7 @@ func (l *Lifecycle) run() {
 			l.recover(err)
 			continue
 		}
+		poke(l.answered)
 		if resp.ShouldShutdown {
 			close(l.told)
 			return

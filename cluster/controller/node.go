@@ -22,10 +22,13 @@ type Node struct {
 	ops     chan *op
 	waiting *waitList // this node's decisions, until they are applied
 	// arrivals are answers of another node, until this one has applied as much.
-	arrivals *waitList
-	commits  chan struct{} // the commit index has moved; holds one
-	leaders  chan struct{} // leadership has changed, or an epoch's first record is applied; holds one
-	lead     atomic.Pointer[term]
+	arrivals   *waitList
+	commits    chan struct{} // the commit index has moved; holds one
+	leaders    chan struct{} // leadership has changed, or an epoch's first record is applied; holds one
+	lead       atomic.Pointer[term]
+	presence   *presence
+	suspicions chan int32
+	verdicts   chan verdict
 	// received is a leader's snapshot that the applier has to load.
 	received atomic.Pointer[raftlog.Snapshot]
 
@@ -44,7 +47,9 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 	n := &Node{
 		o: o, waiting: newWaitList(), arrivals: newWaitList(), ops: make(chan *op, queuedOps),
 		commits: make(chan struct{}, 1), leaders: make(chan struct{}, 1),
+		suspicions: make(chan int32, queuedSuspicions), verdicts: make(chan verdict),
 	}
+	n.presence = newPresence(n.Suspect)
 	n.lead.Store(newTerm(raftlog.Leader{NodeID: -1, Start: -1}))
 	n.image.Store(&metadata.Image{})
 	raft, err := raftlog.Open(raftlog.Options{
@@ -74,6 +79,9 @@ func (n *Node) Image() *metadata.Image { return n.image.Load() }
 // Raft is this node's part of the quorum, for its transport.
 func (n *Node) Raft() *raftlog.Node { return n.raft }
 
+// LeaderGone is closed when another node, or nobody, leads the quorum.
+func (n *Node) LeaderGone() <-chan struct{} { return n.lead.Load().over }
+
 // Resign has another voter lead the quorum, if this node leads and there is one. Call it before Stop.
 func (n *Node) Resign(ctx context.Context) error {
 	ctx, cancel := clock.WithTimeout(ctx, n.o.Clock, resignTimeout)
@@ -88,6 +96,7 @@ func (n *Node) Resign(ctx context.Context) error {
 // Stop ends the node and waits for its goroutines. Requests still waiting get ErrStopped.
 func (n *Node) Stop(ctx context.Context) error {
 	n.cancel()
+	n.presence.close()
 	stopped := make(chan struct{})
 	go func() {
 		n.wg.Wait()

@@ -44,6 +44,7 @@ type rig struct {
 	static     map[string]string
 	onImage    func(old, new *metadata.Image, d metadata.Delta)
 	clock      clock.Clock // of node and lifecycle
+	probe      func(ctx context.Context, address string) error
 
 	heartbeats atomic.Int64 // that the controller has answered
 }
@@ -84,7 +85,7 @@ func (r *rig) open() error {
 				r.onImage(old, new, d)
 			}
 		},
-		OnFailure: func(err error) { r.failure <- err },
+		OnFailure: func(err error) { r.failure <- err }, Probe: r.probe,
 	})
 	return err
 }

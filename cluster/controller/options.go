@@ -4,6 +4,7 @@
 package controller
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -76,9 +77,11 @@ type Options struct {
 	Rand      *rand.Rand // used by the node alone from now on
 	Logger    zerolog.Logger
 	Transport raftlog.Transport
-	Forward   Forwarder     // to the leader, when another node leads; nil: there are no other nodes
-	Config    config.Layers // what the broker was started with
-	Features  []Feature     // nil: DefaultFeatures
+	Forward   Forwarder // to the leader, when another node leads; nil: there are no other nodes
+	// Probe connects to an address and lets go: nil when somebody listens there. Nil: brokers are not probed.
+	Probe    func(ctx context.Context, address string) error
+	Config   config.Layers // what the broker was started with
+	Features []Feature     // nil: DefaultFeatures
 
 	// OnImage is told every new image with what changed since old, in order, before Image returns it and before the
 	// requests that caused it are answered. It runs on the applier's goroutine.

@@ -23,6 +23,8 @@ type view struct {
 	clusterID string
 	features  []Feature
 	sessions  *sessions
+	// lost says whether the connection that a broker's heartbeats came in on has ended.
+	lost func(id int32) bool
 	// nextOffset is where the decision's first record will be in the log; broker epochs are made of it.
 	nextOffset int64
 }
@@ -33,7 +35,7 @@ func (d *decider) view(ahead int64) *view {
 	return &view{
 		image: im, now: o.Clock.Now(), rand: o.Rand, static: o.Config,
 		config: o.Config.WithDynamic(im.Configs(metadata.BrokerResource, fmt.Sprint(o.NodeID)), im.Configs(metadata.BrokerResource, "")),
-		nodeID: o.NodeID, clusterID: o.ClusterID, features: o.Features, sessions: d.sessions,
+		nodeID: o.NodeID, clusterID: o.ClusterID, features: o.Features, sessions: d.sessions, lost: d.n.presence.lost,
 		nextOffset: im.Offset() + 1 + ahead,
 	}
 }

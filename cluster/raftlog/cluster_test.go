@@ -32,6 +32,7 @@ type network struct {
 	isolated map[int32]bool
 	nodes    map[int32]*member
 	voters   []int32 // of a new log
+	election int     // ms
 }
 
 // member is one node of a test cluster.
@@ -87,7 +88,7 @@ func (n *network) start(t *testing.T, id int32, fsys *vfs.Mem) *member {
 	must(t, err)
 	m.Node, err = Open(Options{
 		NodeID: id, Voters: n.voters, DirectoryID: directory(id), Log: m.log, FS: fsys, Dir: logDir, Clock: clock.System, Logger: zerolog.Nop(),
-		Transport: m, ElectionMs: 200, MessageBytes: 400,
+		Transport: m, ElectionMs: n.election, MessageBytes: 400,
 		OnLeader:   func(l Leader) { m.leader.Store(&l) },
 		OnSnapshot: func(s Snapshot) { m.received.Store(&s) },
 		OnFailure:  func(err error) { t.Errorf("node %d: %v", id, err) },
@@ -112,7 +113,12 @@ func (n *network) stop(t *testing.T, m *member) {
 
 func startCluster(t *testing.T, seed uint64, lossPct int) *network {
 	t.Helper()
-	n := &network{rng: rand.New(rand.NewPCG(seed, 5)), lossPct: lossPct, isolated: map[int32]bool{}, nodes: map[int32]*member{}, voters: []int32{1, 2, 3}}
+	return startClusterWith(t, seed, lossPct, 200)
+}
+
+func startClusterWith(t *testing.T, seed uint64, lossPct, electionMs int) *network {
+	t.Helper()
+	n := &network{rng: rand.New(rand.NewPCG(seed, 5)), lossPct: lossPct, isolated: map[int32]bool{}, nodes: map[int32]*member{}, election: electionMs, voters: []int32{1, 2, 3}}
 	for id := int32(1); id <= 3; id++ {
 		fsys := vfs.NewMem()
 		must(t, fsys.MkdirAll(dataDir, 0o755))

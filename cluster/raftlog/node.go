@@ -84,6 +84,8 @@ type Node struct {
 	inbox     chan *raftpb.Message
 	calls     chan func()
 	reports   chan report
+	gone      chan int32 // nodes whose machines refuse connections
+	campaign  chan int32 // holds one: a leader that is gone, and is to be replaced now
 	stop      chan struct{}
 	done      chan struct{}
 	stopOnce  sync.Once
@@ -120,8 +122,8 @@ func Open(o Options) (*Node, error) {
 	n := &Node{
 		o: o, lead: Leader{NodeID: -1, Start: -1}, contacts: map[int32]*contact{},
 		proposals: make(chan proposal), inbox: make(chan *raftpb.Message, inboxMessages), calls: make(chan func()),
-		reports: make(chan report),
-		stop:    make(chan struct{}), done: make(chan struct{}),
+		reports: make(chan report), gone: make(chan int32), campaign: make(chan int32, 1),
+		stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	if err := n.load(); err != nil {
 		return nil, err
@@ -254,6 +256,10 @@ func (n *Node) loop() error {
 			}
 		case r := <-n.reports:
 			n.take(r)
+		case id := <-n.gone:
+			n.leaderGone(id)
+		case id := <-n.campaign:
+			n.campaignEarly(id)
 		case f := <-n.calls:
 			f()
 		case <-ticker.c(!n.alone()):

@@ -2,6 +2,7 @@ package raftlog
 
 import (
 	"context"
+	"errors"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -26,12 +27,15 @@ type PeersOptions struct {
 	Logger  zerolog.Logger
 	Timeout time.Duration // controller.quorum.request.timeout.ms: for one request
 	Client  protocol.ClientOptions
+	// OnGone is told of a node whose machine refuses connections; it must not block.
+	OnGone func(id int32)
 }
 
 const (
 	queuedMessages   = 1024     // to one node; more are dropped, as a network may
 	queuedBytes      = 64 << 20 // likewise
 	frameBytes       = 4 << 20  // a frame takes no further message beyond it
+	redialPause      = 5 * time.Millisecond
 	minRedial        = 20 * time.Millisecond
 	maxRedial        = 500 * time.Millisecond
 	maxPollWait      = 5 * time.Second
@@ -43,6 +47,7 @@ const (
 type receiver interface {
 	Step(m *raftpb.Message)
 	Report(id int32, snapshot, delivered bool)
+	Gone(id int32)
 }
 
 // Peers is Transport over Kafka frames: a connection to each node, which carries what is queued as one request after the
@@ -118,7 +123,7 @@ func (p *Peers) deliver(to *peer) {
 	link := p.link(to.id)
 	defer link.Close()
 	redial := backoff{clock: p.o.Clock}
-	for p.awaitMessages(to) {
+	for p.awaitMessages(to, link) {
 		messages := to.take()
 		err := p.exchange(link, &protocol.RaftRequest{To: to.id, Messages: rawOf(messages)}, p.o.Timeout)
 		p.report(to, messages, err)
@@ -127,6 +132,9 @@ func (p *Peers) deliver(to *peer) {
 			continue
 		}
 		to.lost.note(p.o, to.id, err)
+		if !protocol.Refused(err) && !errors.Is(err, context.Canceled) { // the connection broke: why?
+			p.noteGone(to.id, p.redial(link))
+		}
 		redial.wait(p.ctx)
 	}
 }
@@ -135,12 +143,48 @@ func (p *Peers) link(id int32) *protocol.Link {
 	return protocol.NewLink(func() (string, bool) { return p.o.Address(id) }, p.o.Client)
 }
 
-func (p *Peers) awaitMessages(to *peer) bool {
-	select {
-	case <-to.some:
-		return true
-	case <-p.ctx.Done():
-		return false
+// awaitMessages dials again at once when the connection ends meanwhile: a process that was killed is then found to be gone before anybody
+// misses it.
+func (p *Peers) awaitMessages(to *peer, link *protocol.Link) bool {
+	for {
+		select {
+		case <-to.some:
+			return true
+		case <-link.Lost():
+			if err := p.redial(link); err != nil {
+				p.noteGone(to.id, err)
+				to.lost.note(p.o, to.id, err)
+			}
+		case <-p.ctx.Done():
+			return false
+		}
+	}
+}
+
+// redial tries until the connection stands, is refused, or nobody answers. A process that has just been killed may accept for a moment more,
+// and end that connection, too.
+func (p *Peers) redial(link *protocol.Link) (err error) {
+	ctx, cancel := clock.WithTimeout(p.ctx, p.o.Clock, p.o.Timeout)
+	defer cancel()
+	for pause := redialPause; pause <= maxRedial; pause *= 2 {
+		err = link.Redial(ctx)
+		if err == nil || protocol.Refused(err) || clock.Pause(ctx, p.o.Clock, pause) != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// noteGone tells who wants to know when err says that nobody listens at a node's address.
+func (p *Peers) noteGone(id int32, err error) {
+	if !protocol.Refused(err) {
+		return
+	}
+	if node := p.node.Load(); node != nil {
+		(*node).Gone(id)
+	}
+	if p.o.OnGone != nil {
+		p.o.OnGone(id)
 	}
 }
 
@@ -171,6 +215,7 @@ func (p *Peers) report(to *peer, messages []outgoing, err error) {
 	}
 	if err != nil {
 		(*node).Report(to.id, false, false)
+		p.noteGone(to.id, err)
 	} else {
 		to.lost.over(p.o, to.id)
 	}

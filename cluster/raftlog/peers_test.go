@@ -21,12 +21,14 @@ import (
 type inbox struct {
 	messages chan *raftpb.Message
 	reports  chan report
+	gone     chan int32
 }
 
 func newInbox() *inbox {
-	return &inbox{make(chan *raftpb.Message, 100), make(chan report, 100)}
+	return &inbox{make(chan *raftpb.Message, 100), make(chan report, 100), make(chan int32, 100)}
 }
 
+func (i *inbox) Gone(id int32)          { i.gone <- id }
 func (i *inbox) Step(m *raftpb.Message) { i.messages <- m }
 func (i *inbox) Report(id int32, snapshot, delivered bool) {
 	i.reports <- report{id, snapshot, delivered}
@@ -65,6 +67,11 @@ func listen(t *testing.T, p *Peers) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
+	serveOn(t, p, l)
+	return l.Addr().String()
+}
+
+func serveOn(t *testing.T, p *Peers, l net.Listener) {
 	server := protocol.NewServer(raftHandler{p}, protocol.Options{Log: zerolog.Nop()})
 	go server.Serve("CONTROLLER", l)
 	t.Cleanup(func() {
@@ -72,7 +79,6 @@ func listen(t *testing.T, p *Peers) string {
 		defer cancel()
 		_ = server.Shutdown(ctx)
 	})
-	return l.Addr().String()
 }
 
 func message(kind raftpb.MessageType, from, to int32, change func(*raftpb.Message)) *raftpb.Message {

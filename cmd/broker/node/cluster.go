@@ -22,7 +22,7 @@ func (n *Node) startController(ctx context.Context) error {
 	o := controller.Options{
 		NodeID: cfg.NodeID, ClusterID: n.clusterID, Voters: n.voterIDs(), Quorum: n.quorumNodes(), Log: log, FS: n.o.FS, Dir: path.Join(log.Dir(), controller.LogID.String()),
 		Clock: n.o.Clock, Rand: n.newRand(), Logger: n.o.Log, Config: cfg.Layers,
-		OnImage: n.applyImage, OnFailure: n.fail,
+		OnImage: n.applyImage, OnFailure: n.fail, Probe: n.probe,
 	}
 	n.incarnation = uuid.New(n.random)
 	peers := n.connect(&o)
@@ -45,13 +45,29 @@ func (n *Node) connect(o *controller.Options) *raftlog.Peers {
 	}
 	peers := raftlog.NewPeers(raftlog.PeersOptions{
 		NodeID: o.NodeID, ClusterID: n.clusterID, Address: n.controllerAddress, Clock: n.o.Clock, Logger: n.o.Log,
-		Timeout: millis(n.o.Config.Int("controller.quorum.request.timeout.ms")), Client: n.clientOptions(),
+		Timeout: millis(n.o.Config.Int("controller.quorum.request.timeout.ms")), Client: n.clientOptions(), OnGone: n.suspect,
 	})
 	links := controller.NewLinks(n.clusterID, n.controllerAddress, n.clientOptions())
 	n.onStop("connections to other nodes", func(context.Context) error { links.Close(); peers.Close(); return nil })
 	o.Transport, o.Forward = peers, links
 	n.quorum.peers.Store(peers)
 	return peers
+}
+
+// suspect tells the controller, if it is here, that a node may be dead.
+func (n *Node) suspect(id int32) {
+	if c := n.quorum.controller.Load(); c != nil {
+		c.Suspect(id)
+	}
+}
+
+// probe says whether somebody listens at an address.
+func (n *Node) probe(ctx context.Context, address string) error {
+	nc, err := n.o.Dial(ctx, address)
+	if err != nil {
+		return err
+	}
+	return nc.Close()
 }
 
 // quorumNodes are the voters that the configuration names.

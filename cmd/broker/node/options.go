@@ -41,6 +41,11 @@ func (o *Options) fill() {
 	if o.Listen == nil {
 		o.Listen = net.Listen
 	}
+	if o.Dial == nil {
+		o.Dial = func(ctx context.Context, address string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", address)
+		}
+	}
 	if o.Clock == nil {
 		o.Clock = clock.System
 	}

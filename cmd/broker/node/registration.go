@@ -17,7 +17,7 @@ func (n *Node) register(ctx context.Context) error {
 		Clock: n.o.Clock, Logger: n.o.Log, NodeID: cfg.NodeID, ClusterID: n.clusterID,
 		Incarnation: n.incarnation, StoppedEpoch: n.store.StoppedEpoch(),
 		Endpoints: n.endpoints(), Rack: cfg.Text("broker.rack"), LogDirs: n.directoryIDs(),
-		IntervalMs: cfg.Int("broker.heartbeat.interval.ms"),
+		IntervalMs: cfg.Int("broker.heartbeat.interval.ms"), LeaderGone: n.controller.LeaderGone,
 	})
 	ctx, cancel := context.WithTimeout(ctx, millis(cfg.Int("initial.broker.registration.timeout.ms")))
 	defer cancel()

@@ -1,0 +1,153 @@
+package controller
+
+import (
+	"net"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"grete/cluster/metadata"
+	"grete/internal/clock"
+	"grete/protocol"
+)
+
+// Bounds of probes.
+const (
+	maxProbes        = 16  // brokers that are probed at a time; others wait their turn
+	queuedSuspicions = 256 // suspicions that wait for the decider; more are dropped, and the session fences
+)
+
+const probeTimeout = 250 * time.Millisecond
+
+// probePauses are waited before the attempts of a probe. A process that has just been killed may accept for a moment more.
+var probePauses = []time.Duration{0, 50 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond, 800 * time.Millisecond}
+
+// refusalsNeeded makes sure of a broker that this controller has never heard: its listeners may be out of the controller's reach.
+const refusalsNeeded = 3
+
+// Suspect says that broker id may be dead: its connection was lost, or gossip does not see it any more. While this node leads, it probes the
+// broker, and fences it when its machine says that nobody listens. A suspicion alone changes nothing.
+func (n *Node) Suspect(id int32) {
+	select {
+	case n.suspicions <- id:
+	default:
+	}
+}
+
+// probing is the decider's knowledge of probes.
+type probing struct {
+	running map[int32]int // suspicions since the probe began, that one included
+	waiting []int32       // no broker twice
+}
+
+// verdict is what a probe has found.
+type verdict struct {
+	id    int32
+	epoch int64
+	dead  bool
+}
+
+// suspect begins a probe of a broker in service, or has it wait for its turn.
+func (d *decider) suspect(id int32) {
+	if d.pending == nil || d.n.o.Probe == nil || id == d.n.o.NodeID {
+		return
+	}
+	b := d.pending.Broker(id)
+	switch {
+	case b == nil || b.Fenced:
+		return
+	case d.probes.running[id] > 0:
+		d.probes.running[id]++
+		return
+	case len(d.probes.running) >= maxProbes:
+		d.probes.wait(id)
+		return
+	}
+	d.probes.running[id] = 1
+	p := probe{n: d.n, broker: b}
+	d.n.wg.Go(p.run)
+}
+
+func (p *probing) wait(id int32) {
+	if !slices.Contains(p.waiting, id) {
+		p.waiting = append(p.waiting, id)
+	}
+}
+
+// conclude fences a broker that is dead, and begins the next probe: of the same broker when more came up against it meanwhile.
+func (d *decider) conclude(v verdict) {
+	again := d.probes.running[v.id] > 1 && !v.dead
+	delete(d.probes.running, v.id)
+	if again {
+		d.suspect(v.id)
+	}
+	if next := d.probes.waiting; len(next) > 0 {
+		d.probes.waiting = next[1:]
+		d.suspect(next[0])
+	}
+	if d.pending == nil || !v.dead {
+		return
+	}
+	b := d.pending.Broker(v.id)
+	_, connected := d.n.presence.of(v.id)
+	if b == nil || b.Epoch != v.epoch || b.Fenced || connected {
+		return
+	}
+	d.n.o.Logger.Warn().Int32("broker", v.id).Msg("fencing a broker that is dead: its machine refuses connections")
+	_ = d.propose(d.view(0).fence(b)) // refused: another controller does it
+}
+
+// probe asks a broker's machine whether the process is there.
+type probe struct {
+	n      *Node
+	broker *metadata.Broker
+}
+
+func (p *probe) run() {
+	v := verdict{p.broker.ID, p.broker.Epoch, p.dead()}
+	select {
+	case p.n.verdicts <- v:
+	case <-p.n.ctx.Done():
+	}
+}
+
+// dead: all listeners refuse, and there is no connection. Silence is no proof: the process may be paused, or cut off, and its session ends by
+// itself.
+func (p *probe) dead() bool {
+	refusals := 0
+	for _, pause := range probePauses {
+		if clock.Pause(p.n.ctx, p.n.o.Clock, pause) != nil {
+			return false
+		}
+		heard, connected := p.n.presence.of(p.broker.ID)
+		if connected {
+			return false
+		}
+		if p.refused() {
+			refusals++
+		}
+		if heard && refusals > 0 || refusals == refusalsNeeded {
+			return true
+		}
+	}
+	return false
+}
+
+// refused says whether every listener of the broker refuses connections.
+func (p *probe) refused() bool {
+	ctx, cancel := clock.WithTimeout(p.n.ctx, p.n.o.Clock, probeTimeout)
+	defer cancel()
+	answers := make([]error, len(p.broker.Endpoints))
+	var asking sync.WaitGroup
+	for i, e := range p.broker.Endpoints {
+		asking.Go(func() { answers[i] = p.n.o.Probe(ctx, net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port)))) })
+	}
+	asking.Wait()
+	for _, err := range answers {
+		if !protocol.Refused(err) {
+			return false
+		}
+	}
+	return len(answers) > 0
+}

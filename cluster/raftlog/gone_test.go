@@ -1,0 +1,131 @@
+package raftlog
+
+import (
+	"net"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"go.etcd.io/raft/v3/raftpb"
+)
+
+// A leader that is gone is replaced long before its election timeout, by the voter with the lowest id; one that is said to be gone and lives
+// stays in office or is followed by another, and nothing is lost.
+func TestGoneLeaderIsReplacedAtOnce(t *testing.T) {
+	for _, dies := range []bool{true, false} {
+		n := startClusterWith(t, 1, 0, 5000)
+		var leader *member
+		for _, m := range n.nodes { // the first election would take seconds
+			must(t, m.call(func() { must(t, m.raw.Campaign()) }))
+			break
+		}
+		leader = n.commit(t, "a")
+		if dies {
+			n.isolate(leader.id, true)
+		}
+		began := time.Now()
+		for _, m := range n.nodes {
+			m.Gone(leader.id)
+		}
+		if dies {
+			next := n.commit(t, "b")
+			if took := time.Since(began); took > 2*time.Second || next == leader {
+				t.Errorf("%d follows %d after %v", next.id, leader.id, took)
+			}
+		}
+		n.isolate(leader.id, false)
+		n.commit(t, "c")
+		n.awaitEqual(t)
+		for _, m := range n.nodes {
+			n.stop(t, m)
+		}
+	}
+}
+
+// Two voters that notice a death together do not campaign together.
+func TestTurnsDiffer(t *testing.T) {
+	n := startClusterWith(t, 2, 0, 5000)
+	var waits []time.Duration
+	for id := int32(1); id <= 3; id++ {
+		m := n.nodes[id]
+		must(t, m.call(func() {
+			wait, votes := m.turn(2)
+			if votes != (id != 2) {
+				t.Errorf("node %d votes: %v", id, votes)
+			}
+			if votes {
+				waits = append(waits, wait)
+			}
+		}))
+	}
+	if want := []time.Duration{50 * time.Millisecond, 550 * time.Millisecond}; !slices.Equal(waits, want) {
+		t.Errorf("%v, want %v", waits, want)
+	}
+	for _, m := range n.nodes {
+		n.stop(t, m)
+	}
+}
+
+// severable is a listener whose connections can be cut.
+type severable struct {
+	net.Listener
+	mu    sync.Mutex
+	conns []net.Conn
+}
+
+func (s *severable) Accept() (net.Conn, error) {
+	nc, err := s.Listener.Accept()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.conns = append(s.conns, nc)
+	return nc, err
+}
+
+func (s *severable) cut() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, nc := range s.conns {
+		if nc != nil {
+			nc.Close()
+		}
+	}
+	s.conns = nil
+}
+
+// A node whose connection ends and whose machine then refuses is gone, though nothing is to be sent to it; one that accepts again is not.
+func TestPeersNoticeADeath(t *testing.T) {
+	server, in := peersOf(t, 1, "c", map[int32]string{})
+	socket, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	l := &severable{Listener: socket}
+	serveOn(t, server, l)
+	sender, out := peersOf(t, 2, "c", map[int32]string{1: l.Addr().String()})
+	reach := func() { // what is sent while the connection is cut is lost
+		t.Helper()
+		for range 100 {
+			sender.Send(message(raftpb.MsgHeartbeat, 2, 1, nil))
+			select {
+			case <-in.messages:
+				return
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+		t.Fatal("not reached again")
+	}
+	for range 3 {
+		reach()
+		l.cut()
+	}
+	reach()
+	select {
+	case id := <-out.gone:
+		t.Fatalf("node %d was there", id)
+	default:
+	}
+	l.Close()
+	l.cut()
+	if id := receive(t, out.gone); id != 1 {
+		t.Errorf("node %d is gone", id)
+	}
+}
