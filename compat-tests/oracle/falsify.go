@@ -200,6 +200,8 @@ func falsify(v reflect.Value) bool {
 		v.SetBool(!v.Bool())
 	case reflect.Int8, reflect.Int16, reflect.Int32:
 		v.SetInt(v.Int() + 1)
+	case reflect.Uint16:
+		v.SetUint(v.Uint() ^ 1)
 	case reflect.Int64:
 		v.SetInt(v.Int() + far)
 	case reflect.String:

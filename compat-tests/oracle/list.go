@@ -40,6 +40,15 @@ func (l *list) between(key, min, max int16, name string, run func(*Session, int1
 	}
 }
 
+// serial makes what add adds run alone, before the others.
+func (l *list) serial(add func()) {
+	first := len(l.all)
+	add()
+	for i := range l.all[first:] {
+		l.all[first+i].Serial = true
+	}
+}
+
 // one adds a single scenario about a key at a version.
 func (l *list) one(key, version int16, name string, run func(*Session)) {
 	l.all = append(l.all, Scenario{Name: name, Key: key, Version: version, Run: run})

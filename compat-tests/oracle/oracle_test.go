@@ -1,11 +1,14 @@
 package oracle
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -99,6 +102,11 @@ func TestRecord(t *testing.T) {
 	t.Logf("%d scenarios in %v", len(got), time.Since(begin).Round(time.Second))
 	reportStops(t, got)
 	maps.Copy(recording, got)
+	names := map[string]bool{}
+	for _, sc := range All() {
+		names[sc.Name] = true
+	}
+	maps.DeleteFunc(recording, func(name string, _ []Step) bool { return !names[name] })
 	if err := SaveRecording(recordingFile, recording); err != nil {
 		t.Fatal(err)
 	}
@@ -118,6 +126,29 @@ func TestGrete(t *testing.T) {
 	}
 	report(t, scenarios, unexpected)
 	t.Logf("%d scenarios; in %d places only our words differ:\n%s", len(scenarios), len(wording), strings.Join(Fold(wording), "\n"))
+}
+
+// TestRounds plays the scenarios ORACLE_ROUNDS times on one broker, in an order that changes: none may depend on what
+// others did, or on how fast they were.
+func TestRounds(t *testing.T) {
+	rounds, err := strconv.Atoi(cmp.Or(os.Getenv("ORACLE_ROUNDS"), "0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rounds == 0 {
+		t.Skip("set ORACLE_ROUNDS to play the scenarios that often in an order that changes")
+	}
+	want, err := LoadRecording(recordingFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scenarios := matching(t, os.Getenv("ORACLE_ONLY"))
+	target := start(t, "grete", kafka.StartGrete)
+	for range rounds {
+		unexpected, _, _ := Sift(CompareAll(scenarios, want, RunAll(target, scenarios)))
+		report(t, scenarios, unexpected)
+		rand.Shuffle(len(scenarios), func(i, j int) { scenarios[i], scenarios[j] = scenarios[j], scenarios[i] })
+	}
 }
 
 // TestKafka runs Kafka itself: the recording must be what it still answers.

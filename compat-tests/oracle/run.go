@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -51,9 +52,16 @@ func RunAll(t Target, scenarios []Scenario) Transcripts {
 }
 
 // Run runs one scenario; every run has topic and group names of its own, all of the same length.
-func Run(t Target, sc Scenario) []Step {
-	return newSession(t, sc.Name, strconv.FormatInt(1000+rand.Int64N(9000), 10)).run(sc)
-}
+func Run(t Target, sc Scenario) []Step { return newSession(t, sc.Name, nextNonce()).run(sc) }
+
+// nonces is how many runs have names of their own, on a broker that only this process talks to.
+const nonces = 9000
+
+var lastNonce = func() *atomic.Int64 { n := &atomic.Int64{}; n.Store(rand.Int64N(nonces)); return n }()
+
+// nextNonce counts, from anywhere: drawn at random, two of a few hundred runs would meet now and then, and the second
+// would find the first one's topics.
+func nextNonce() string { return strconv.FormatInt(1000+lastNonce.Add(1)%nonces, 10) }
 
 // Warm waits until the group coordinator serves every one of its partitions and the transaction coordinator has a
 // topic: a cold broker answers 14, 15 or 16, and for how long is not what the scenarios are about.

@@ -17,7 +17,7 @@ const (
 // configScenarios are DescribeConfigs, both ways of altering, and ListConfigResources.
 func configScenarios(l *list) {
 	l.each(32, "describe configs/topic", describeTopicConfigs)
-	l.each(32, "describe configs/broker", describeBrokerConfigs)
+	l.serial(func() { l.each(32, "describe configs/broker", describeBrokerConfigs) }) // others change them
 	l.each(32, "describe configs/errors", describeConfigErrors)
 	l.each(32, "describe configs/group", func(s *Session, v int16) {
 		c := s.Conn()
@@ -33,12 +33,10 @@ func configScenarios(l *list) {
 	l.each(33, "alter configs/errors", alterErrors)
 	l.each(74, "list config resources", listConfigResources)
 	l.each(44, "incremental alter configs/groups and metrics", incrementalOthers)
-	first := len(l.all)
-	l.each(44, "incremental alter configs/broker", incrementalBroker)
-	l.each(33, "alter configs/broker", alterBroker)
-	for i := range l.all[first:] {
-		l.all[first+i].Serial = true // they change the broker that the others run on
-	}
+	l.serial(func() { // they change the broker that the others run on
+		l.each(44, "incremental alter configs/broker", incrementalBroker)
+		l.each(33, "alter configs/broker", alterBroker)
+	})
 }
 
 func describeConfigs(kind kmsg.ConfigResourceType, name string, keys ...string) *kmsg.DescribeConfigsRequest {
@@ -188,6 +186,7 @@ func incrementalErrors(s *Session, v int16) {
 	c.Send(v, mixed).Note("one of two is wrong").Wait()
 	propagate()
 	c.Do(4, describeConfigs(resourceTopic, t.name, "retention.ms"))
+	s.setup(1, incremental(resourceBroker, "1", configOp{"no.such", opDelete, nil})) // which a broker takes
 }
 
 func incrementalValues(s *Session, v int16) {
@@ -316,37 +315,12 @@ func listConfigResources(s *Session, v int16) {
 
 	c := s.Conn()
 	if v == 0 {
-		c.Do(v, kmsg.NewPtrListConfigResourcesRequest())
+		c.Send(v, kmsg.NewPtrListConfigResourcesRequest()).OwnOnly().Wait()
 		return
 	}
 	for _, types := range [][]int8{{}, {2}, {4}, {8}, {16}, {2, 4}, {32}, {0}, {99}, {2, 99}} {
 		req := kmsg.NewPtrListConfigResourcesRequest()
 		req.ResourceTypes = types
-		c.Send(v, req).Note(fmt.Sprint(types)).ownResources().Wait()
+		c.Send(v, req).Note(fmt.Sprint(types)).OwnOnly().Wait()
 	}
-}
-
-// ownResources leaves out topics and groups of other scenarios, which ListConfigResources names in Name.
-func (k *Call) ownResources() *Call {
-	k.filter = func(tree any) any {
-		m, ok := tree.(map[string]any)
-		if !ok {
-			return tree
-		}
-		kept := []any{}
-		list, _ := m["ConfigResources"].([]any)
-		for _, e := range list {
-			if isBrokerOr(e.(map[string]any), "~") {
-				kept = append(kept, e)
-			}
-		}
-		m["ConfigResources"] = kept
-		return m
-	}
-	return k
-}
-
-func isBrokerOr(m map[string]any, prefix string) bool {
-	name, _ := m["Name"].(string)
-	return fmt.Sprint(m["Type"]) != "2" && fmt.Sprint(m["Type"]) != "32" || len(name) > 0 && name[:1] == prefix
 }

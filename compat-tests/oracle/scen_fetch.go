@@ -88,7 +88,7 @@ func fetchErrors(s *Session, v int16) {
 }
 
 func fetchLongPoll(s *Session, v int16) {
-	const wait = 800
+	const wait = 2500
 	t := s.Topic("t", 1)
 	s.Fill(t, 0, batch(codecNone, text("a")))
 	for _, f := range []struct {
@@ -218,7 +218,7 @@ func fetchReplicaIDs(s *Session, v int16) {
 
 // fetchWaitsAndErrors: which errors end a wait.
 func fetchWaitsAndErrors(s *Session, v int16) {
-	const wait = 800
+	const wait = 2500
 	t := s.Topic("t", 1)
 	for _, f := range []struct {
 		note string

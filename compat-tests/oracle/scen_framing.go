@@ -77,7 +77,7 @@ func framesScenario(s *Session) {
 		c := s.Conn()
 		c.SendRaw(note, raw)
 		c.pending = nil
-		c.Silence(1500 * time.Millisecond)
+		c.Silence(4 * time.Second)
 	}
 	send("length 0", []byte{0, 0, 0, 0})
 	send("length 1", []byte{0, 0, 0, 1, 0})
@@ -106,7 +106,7 @@ func headersScenario(s *Session) {
 		c := s.Conn()
 		c.SendRaw("ApiVersions v0, "+h.note, frameOf(append([]byte{0, 18, 0, 0, 0, 0, 0, 9}, h.rest...)))
 		c.pending = nil
-		c.Silence(1500 * time.Millisecond)
+		c.Silence(4 * time.Second)
 	}
 	for _, h := range []struct {
 		note string
@@ -123,7 +123,7 @@ func headersScenario(s *Session) {
 		raw := append([]byte{0, 3, 0, 12, 0, 0, 0, 9, 0xff, 0xff}, h.tags...)
 		c.SendRaw("Metadata v12, "+h.note, frameOf(append(raw, 1, 0, 0, 0)))
 		c.pending = nil
-		c.Silence(1500 * time.Millisecond)
+		c.Silence(4 * time.Second)
 	}
 }
 

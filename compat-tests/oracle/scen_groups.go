@@ -269,11 +269,11 @@ func groupSessionTimeout(s *Session, v int16) {
 	a.sessionMs = 6000
 	a.join()
 	a.sendSync(a).Wait()
-	pause(4 * time.Second)
+	pause(2 * time.Second)
 	a.heartbeat("in time")
-	pause(4 * time.Second)
+	pause(3 * time.Second)
 	a.describe("still there")
-	pause(4 * time.Second)
+	pause(5 * time.Second)
 	a.describe("expired")
 	a.heartbeat("too late")
 }

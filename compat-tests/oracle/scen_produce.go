@@ -36,7 +36,7 @@ func produceScenarios(l *list) {
 		t := s.Topic("t", 1)
 		c := s.Conn()
 		c.SendNoAnswer(v, produce(t, 7, 0, batch(codecNone, text("a")).bytes()))
-		c.Silence(2 * time.Second)
+		c.Silence(4 * time.Second)
 	})
 }
 

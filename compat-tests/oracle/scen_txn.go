@@ -260,7 +260,7 @@ func txnTimesOut(s *Session) {
 	id := s.Name("txn")
 	s.txnReady(id)
 	req := initProducerID(&id)
-	req.TransactionTimeoutMillis = 1000
+	req.TransactionTimeoutMillis = 3000
 	c := s.Conn()
 	resp := c.Do(4, req).(*kmsg.InitProducerIDResponse)
 	p := &txnProducer{s: s, c: c, id: id, pid: resp.ProducerID, epoch: resp.ProducerEpoch, next: map[string]int32{}}

@@ -127,7 +127,7 @@ func (s *Session) maskString(v string) string {
 	if s.target.Dir != "" {
 		v = strings.ReplaceAll(v, s.target.Dir, "<dir>")
 	}
-	if kafkaUUIDPattern.MatchString(v) {
+	if kafkaUUIDPattern.MatchString(v) && !foreignName.MatchString(v) {
 		v = "<" + s.alias("uuid", v) + ">"
 	}
 	if strings.Contains(v, "-") {

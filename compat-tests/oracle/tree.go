@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net"
 	"reflect"
+	"regexp"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -81,6 +83,8 @@ func (s *Session) valueTree(name string, v reflect.Value) any {
 		return v.Bool()
 	case reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		return number(v.Int())
+	case reflect.Uint16:
+		return number(int64(v.Uint()))
 	}
 	panic(fmt.Sprintf("no tree for %v", v.Type()))
 }
@@ -165,7 +169,7 @@ func (s *Session) mask(parent, field string, v reflect.Value) (any, bool) {
 			return "<host>", true
 		}
 	case "Port":
-		if strconv.FormatInt(v.Int(), 10) == port {
+		if fmt.Sprint(v.Interface()) == port {
 			return "<port>", true
 		}
 	case "SessionID", "ProducerID":
@@ -174,6 +178,14 @@ func (s *Session) mask(parent, field string, v reflect.Value) (any, bool) {
 		}
 	case "FinalizedFeaturesEpoch":
 		return "<epoch>", true
+	case "HighWatermark", "LogEndOffset":
+		if strings.HasPrefix(parent, "DescribeQuorum") && v.Int() > 0 {
+			return "<offset>", true
+		}
+	case "LeaderEpoch":
+		if strings.HasPrefix(parent, "DescribeQuorum") && v.Int() > 0 {
+			return "<epoch>", true
+		}
 	case "TotalBytes", "UsableBytes":
 		if v.Int() > 0 {
 			return "<bytes>", true
@@ -197,12 +209,21 @@ func (s *Session) maskClusterID(v reflect.Value) any {
 
 func isNow(ms int64) bool { return time.Since(time.UnixMilli(ms)).Abs() < nowWindow }
 
-// ownOnly drops list elements that are named after a topic or group of somebody else.
+// ownOnly drops list elements that are named after a topic, group or other resource of another scenario, and of the lists of such elements
+// those of which nothing is left: whether there were others is not to be seen.
 func (s *Session) ownOnly(tree any) any {
 	switch t := tree.(type) {
 	case map[string]any:
 		for k, v := range t {
+			if list, ok := v.([]any); ok && k == "Groups" {
+				v = slices.DeleteFunc(list, nameless)
+			}
 			t[k] = s.ownOnly(v)
+		}
+		for _, shared := range []string{"Topics", "Groups", "ConfigResources"} {
+			if list, ok := t[shared].([]any); ok && len(list) == 0 {
+				delete(t, shared)
+			}
 		}
 	case []any:
 		kept := []any{}
@@ -216,6 +237,13 @@ func (s *Session) ownOnly(tree any) any {
 	return tree
 }
 
+// nameless is the group "", which anybody may have made.
+func nameless(group any) bool { return group.(map[string]any)["Group"] == nil }
+
+// foreignName is what names of other scenarios begin with, as Run makes them.
+var foreignName = regexp.MustCompile(`^o\d{4}-`)
+
+// isOwn knows topics and groups by their mark; other names may be the broker's.
 func isOwn(element any) bool {
 	m, ok := element.(map[string]any)
 	if !ok {
@@ -226,7 +254,8 @@ func isOwn(element any) bool {
 			return false
 		}
 	}
-	return true
+	name, _ := m["Name"].(string)
+	return !foreignName.MatchString(name) && !strings.HasPrefix(name, "__")
 }
 
 // without drops the named fields anywhere in a tree.
