@@ -16,7 +16,7 @@ func (s *Store) Create(id ID, topicID [16]byte, cfg Config) (*Log, error) {
 	if l := s.Log(id); l != nil {
 		return l, l.adopt(topicID, cfg)
 	}
-	d := s.emptiest(nil)
+	d := s.emptiest(func(d *logDir) int64 { return d.logCount.Load() })
 	if d == nil {
 		return nil, &Error{Log: id, Op: "create", Offset: -1, Err: s.anyOnline()}
 	}
@@ -43,16 +43,19 @@ func (s *Store) CreateAll(wanted []NewLog) {
 	defer s.changing.Unlock()
 	var group errgroup.Group
 	group.SetLimit(createsAtOnce)
-	coming := map[*logDir]int64{}
+	counts := map[*logDir]int64{} // once all that is begun is made
+	for _, d := range s.dirs {
+		counts[d] = d.logCount.Load()
+	}
 	for _, w := range wanted {
-		d := s.emptiest(coming)
+		d := s.emptiest(func(d *logDir) int64 { return counts[d] })
 		if d == nil {
 			break
 		}
 		if s.Log(w.ID) != nil {
 			continue
 		}
-		coming[d]++
+		counts[d]++
 		group.Go(func() error {
 			l := s.newLog(w.ID, d, w.Config)
 			if err := l.create(w.TopicID); err != nil {
@@ -103,13 +106,12 @@ func (l *Log) create(topicID [16]byte) error {
 	return l.loadEmpty(loadState{})
 }
 
-// emptiest is the online directory with the fewest logs, counting those that are coming; nil when all are offline.
-func (s *Store) emptiest(coming map[*logDir]int64) *logDir {
+// emptiest is the online directory with the smallest count, nil when all are offline.
+func (s *Store) emptiest(count func(*logDir) int64) *logDir {
 	var best *logDir
-	fewest := int64(0)
 	for _, d := range s.dirs {
-		if count := d.logCount.Load() + coming[d]; d.offlineError() == nil && (best == nil || count < fewest) {
-			best, fewest = d, count
+		if d.offlineError() == nil && (best == nil || count(d) < count(best)) {
+			best = d
 		}
 	}
 	return best

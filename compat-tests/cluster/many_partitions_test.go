@@ -12,20 +12,15 @@ import (
 	"grete/compat-tests/kafka"
 )
 
-// topicsOfMany is how many topics of ten partitions TestManyPartitions makes; MANY_PARTITIONS=1 is the number of which figures are told.
-func topicsOfMany() int {
-	if os.Getenv("MANY_PARTITIONS") != "" {
-		return 1000
-	}
-	return 100
-}
-
 const perRequest = 50
 
 // Many topics are made, and the broker that leads a third of their partitions is killed: others lead at once. What is bounded is CPU time, so
 // that a busy machine does not matter; what a user waits for is told.
 func TestManyPartitions(t *testing.T) {
-	topics := topicsOfMany()
+	topics := 100
+	if long() {
+		topics = 1000
+	}
 	r := start(t, kafka.ClusterOptions{Properties: map[string]string{
 		"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "500", "auto.leader.rebalance.enable": "false",
 	}})
@@ -56,14 +51,6 @@ func TestManyPartitions(t *testing.T) {
 	asked := r.other(victim)
 	r.eventually("new leaders", func() bool { return r.ledWithout(asked, victim, topics*10) })
 	t.Logf("all led without broker %d after %v, of which 2s are its session; %v of CPU", victim, time.Since(began).Round(time.Millisecond), r.cpu()-used)
-}
-
-func (r *rig) controller() int32 {
-	m, err := r.adm.BrokerMetadata(r.ctx)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return m.Controller
 }
 
 // other is a broker that runs and is not this one.
