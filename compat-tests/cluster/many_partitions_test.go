@@ -3,6 +3,7 @@ package cluster
 import (
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,8 +15,8 @@ import (
 
 const perRequest = 50
 
-// Many topics are made, and the broker that leads a third of their partitions is killed: others lead at once. What is bounded is CPU time, so
-// that a busy machine does not matter; what a user waits for is told.
+// Many topics are made, and the broker that leads a third of their partitions is killed: others lead at once. What is bounded is the CPU time of
+// the brokers' own code, so that a busy machine does not matter; what a user waits for is told.
 func TestManyPartitions(t *testing.T) {
 	topics := 100
 	if long() {
@@ -41,7 +42,7 @@ func TestManyPartitions(t *testing.T) {
 	r.wholeOnAll(topics * 10)
 	made, cost := time.Since(began), r.cpu()-used
 	t.Logf("%d partitions of 3 replicas: answered after %v, in sync on every broker after %v, %v of CPU", topics*10, answered.Round(time.Millisecond), made.Round(time.Millisecond), cost)
-	if each := cost / time.Duration(topics*10); !kafka.Apache() && each > 4*time.Millisecond {
+	if each := cost / time.Duration(topics*10); !kafka.Apache() && each > 2*time.Millisecond {
 		t.Errorf("a partition costs %v", each)
 	}
 	victim := r.other(r.controller())
@@ -50,7 +51,7 @@ func TestManyPartitions(t *testing.T) {
 	began = time.Now()
 	asked := r.other(victim)
 	r.eventually("new leaders", func() bool { return r.ledWithout(asked, victim, topics*10) })
-	t.Logf("all led without broker %d after %v, of which 2s are its session; %v of CPU", victim, time.Since(began).Round(time.Millisecond), r.cpu()-used)
+	t.Logf("all led without broker %d after %v; %v of CPU", victim, time.Since(began).Round(time.Millisecond), r.cpu()-used)
 }
 
 // other is a broker that runs and is not this one.
@@ -123,7 +124,6 @@ func (r *rig) cpuOf(id int32) time.Duration {
 		r.t.Fatal(err)
 	}
 	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
-	var user, system int64
-	_, _ = fmt.Sscan(fields[11]+" "+fields[12], &user, &system)
-	return time.Duration(user+system) * 10 * time.Millisecond
+	user, _ := strconv.ParseInt(fields[11], 10, 64)
+	return time.Duration(user) * 10 * time.Millisecond
 }
