@@ -11,7 +11,10 @@ import (
 // ElectLeaders is decided by the controller. Version 0 has no error for the whole: each partition gets it.
 func ElectLeaders(b *Broker, ctx context.Context, r *protocol.Request) {
 	req := r.Body.(*kmsg.ElectLeadersRequest)
-	resp, err := b.change(ctx, r, req)
+	resp, err := kmsg.Response(nil), context.DeadlineExceeded
+	if req.TimeoutMillis > 0 { // else it is over before the controller begins
+		resp, err = b.change(ctx, r, req)
+	}
 	if err == nil {
 		r.Respond(resp)
 		return

@@ -235,7 +235,8 @@ func TestFetchLongPoll(t *testing.T) {
 	parked := func(minBytes, maxWaitMs int32, req *kmsg.FetchRequest) (*kmsg.FetchRequest, int32, time.Time) {
 		req.MinBytes, req.MaxWaitMillis = minBytes, maxWaitMs
 		req.SetVersion(12)
-		return req, w.send(req), time.Now()
+		started := time.Now() // before it is sent: the broker's wait may begin before send returns
+		return req, w.send(req), started
 	}
 	finish := func(req *kmsg.FetchRequest, id int32) *kmsg.FetchResponse {
 		t.Helper()

@@ -31,8 +31,7 @@ func (v *view) electLeaders(req *kmsg.ElectLeadersRequest) ([]metadata.Record, *
 		kind = req.ElectionType
 	}
 	if kind != preferredElection && kind != uncleanElection {
-		resp.ErrorCode = kerr.InvalidRequest.Code
-		return nil, resp
+		return nil, electNone(req, refuse(kerr.InvalidRequest, "Unknown election type %d", kind))
 	}
 	var records []metadata.Record
 	elect := func(topic string, partitions []int32, all bool) {
@@ -51,9 +50,7 @@ func (v *view) electLeaders(req *kmsg.ElectLeadersRequest) ([]metadata.Record, *
 			p.ErrorCode, p.ErrorMessage = f.fields()
 			answered.Partitions = append(answered.Partitions, p)
 		}
-		if len(answered.Partitions) > 0 {
-			resp.Topics = append(resp.Topics, answered)
-		}
+		resp.Topics = append(resp.Topics, answered)
 	}
 	if req.Topics == nil {
 		for t := range v.image.Topics() {
@@ -65,6 +62,24 @@ func (v *view) electLeaders(req *kmsg.ElectLeadersRequest) ([]metadata.Record, *
 		elect(t.Topic, t.Partitions, false)
 	}
 	return records, resp
+}
+
+// electNone answers f for the whole and for each partition that was named.
+func electNone(req *kmsg.ElectLeadersRequest, f *fault) *kmsg.ElectLeadersResponse {
+	resp := req.ResponseKind().(*kmsg.ElectLeadersResponse)
+	resp.ErrorCode = f.code.Code
+	for _, t := range req.Topics {
+		topic := kmsg.NewElectLeadersResponseTopic()
+		topic.Topic = t.Topic
+		for _, index := range t.Partitions {
+			p := kmsg.NewElectLeadersResponseTopicPartition()
+			p.Partition = index
+			p.ErrorCode, p.ErrorMessage = f.fields()
+			topic.Partitions = append(topic.Partitions, p)
+		}
+		resp.Topics = append(resp.Topics, topic)
+	}
+	return resp
 }
 
 func indexes(t *metadata.Topic) []int32 {

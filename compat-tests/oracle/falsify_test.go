@@ -13,12 +13,16 @@ import (
 
 // masked are fields of which only the presence is compared, so that a falsified value cannot be found.
 var masked = map[string]string{
-	"22 ProducerID":             "every broker hands out its own",
-	"18 FinalizedFeaturesEpoch": "an offset of the metadata log",
-	"16 Groups":                 "the list's last is another scenario's",
-	"74 ConfigResources":        "the list's last is another scenario's",
-	"35 Dirs[].TotalBytes":      "the machine's",
-	"35 Dirs[].UsableBytes":     "the machine's",
+	"22 ProducerID":                                         "every broker hands out its own",
+	"55 Nodes[].Listeners[].Port":                           "the harness's",
+	"55 Topics[].Partitions[].HighWatermark":                "an offset of the metadata log",
+	"55 Topics[].Partitions[].CurrentVoters[].LogEndOffset": "an offset of the metadata log",
+	"55 Topics[].Partitions[].LeaderEpoch":                  "how often the lone voter was elected",
+	"18 FinalizedFeaturesEpoch":                             "an offset of the metadata log",
+	"16 Groups":                                             "the list's last is another scenario's",
+	"74 ConfigResources":                                    "the list's last is another scenario's",
+	"35 Dirs[].TotalBytes":                                  "the machine's",
+	"35 Dirs[].UsableBytes":                                 "the machine's",
 }
 
 // samples names a scenario of each key at its highest version; through the proxy each of its fields is falsified in turn.
@@ -31,7 +35,7 @@ var samples = map[int16]string{
 	33: "alter configs/errors/v2", 35: "log dirs/topics/v5", 37: "create partitions/good/v3", 42: "delete groups/v3",
 	24: "txn add/partitions/v5", 25: "txn add offsets/v4", 26: "txn end/errors/v5", 27: "txn markers/errors/v2",
 	28: "txn offsets/commit and abort/v6", 61: "txn admin/describe producers", 65: "txn admin/describe", 66: "txn admin/list/v2",
-	44: "incremental alter configs/errors/v1", 60: "describe cluster/v2", 68: "consumer group/one member/v1", 69: "consumer group/describe/v1", 74: "list config resources/v1", 75: "describe topic partitions/topics/v0",
+	43: "elect leaders/errors/v2", 55: "describe quorum/good/v2", 64: "unregister broker/unknown/v0", 44: "incremental alter configs/errors/v1", 60: "describe cluster/v2", 68: "consumer group/one member/v1", 69: "consumer group/describe/v1", 74: "list config resources/v1", 75: "describe topic partitions/topics/v0",
 }
 
 // TestFalsifiedFieldsAreFound shows that the comparison can fail: every field of a sample of responses of every key is

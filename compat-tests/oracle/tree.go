@@ -172,6 +172,9 @@ func (s *Session) mask(parent, field string, v reflect.Value) (any, bool) {
 		if fmt.Sprint(v.Interface()) == port {
 			return "<port>", true
 		}
+		if strings.HasPrefix(parent, "DescribeQuorum") {
+			return "<other port>", true
+		}
 	case "SessionID", "ProducerID":
 		if v.CanInt() && v.Int() > 0 {
 			return s.alias(strings.ToLower(strings.TrimSuffix(field, "ID")), strconv.FormatInt(v.Int(), 10)), true
