@@ -82,6 +82,9 @@ func (n *Node) Raft() *raftlog.Node { return n.raft }
 // LeaderGone is closed when another node, or nobody, leads the quorum.
 func (n *Node) LeaderGone() <-chan struct{} { return n.lead.Load().over }
 
+// Leader is who leads the quorum, as far as this node knows.
+func (n *Node) Leader() raftlog.Leader { return n.lead.Load().Leader }
+
 // Resign has another voter lead the quorum, if this node leads and there is one. Call it before Stop.
 func (n *Node) Resign(ctx context.Context) error {
 	ctx, cancel := clock.WithTimeout(ctx, n.o.Clock, resignTimeout)

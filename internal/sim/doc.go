@@ -1,5 +1,5 @@
-// Package sim runs brokers' replicas together in one process: real logs on in-memory disks, real servers and fetchers over
-// in-memory connections, a small controller of its own, and time that passes at once (testing/synctest). A seed chooses crashes,
-// delays, lost and repeated messages and elections; after each step the invariants of replication are checked. Faults of the
-// program that the checks are there for are played by mutations of what the simulation itself does: each must be found.
+// Package sim runs a whole cluster in one process, under testing/synctest: real brokers, as cmd/broker/node puts them together, on
+// in-memory disks, an in-memory network and clocks that jump, with clients that speak the protocol. Time passes at once. A
+// seed chooses what goes wrong and when; after each trouble, with everything at rest, the invariants of replication, of the quorum and
+// of transactions are checked, and in the end what clients saw.
 package sim

@@ -1,87 +1,81 @@
 package sim
 
 import (
-	"bytes"
-	"encoding/binary"
+	"context"
 	"fmt"
-	"hash/crc32"
 	"math/rand/v2"
 	"os"
-	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/rs/zerolog"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"grete/cluster/metadata"
-	"grete/cluster/replica"
+	"grete/internal/history"
 	"grete/internal/vfs"
-	"grete/logstore"
-	"grete/protocol/batch"
 )
 
-const (
-	topicName  = "t"
-	nodes      = 3
-	partitions = 2
-	minISR     = 2
-)
-
-// world is one run.
-type world struct {
-	t        testing.TB
-	seed     uint64
-	mutation mutation
-	log      zerolog.Logger
-	control  *control
-
-	mu    sync.Mutex
-	rng   *rand.Rand
-	lives map[int32]*node // dead ones are absent
-	disks map[int32]*vfs.Mem
-	cuts  map[[2]int32]bool
-	calm  bool    // nothing is lost or delayed any more
-	asked []int32 // members of the last ISR that was asked for
-
-	values int
-	checks *checks
+// plan is what a world is to be.
+type plan struct {
+	seed  uint64
+	tempo int64         // by which all times of brokers and clients are stretched
+	lasts time.Duration // of the troubles
 }
 
-func newWorld(t testing.TB, seed uint64, m mutation) *world {
+// world is one cluster with its clients, from its forming until it has healed.
+type world struct {
+	plan
+	t        testing.TB
+	durable  bool // every write is fsynced before it is acknowledged, and any power may be lost
+	log      zerolog.Logger
+	net      *network
+	machines []*machine
+	clients  *clients
+	checks   *checks
+	began    time.Time
+	fragile  *machine // lost what was acknowledged and has not got it back; nil: nobody
+
+	mu    sync.Mutex
+	rng   *rand.Rand // for whatever happens on many goroutines
+	dice  *rand.Rand // the troubles' own: a seed repeats them
+	wrong string     // first thing that a goroutine found wrong
+	notes []string   // the last troubles
+	done  figures
+}
+
+// figures say how much a run says: a quiet world proves nothing.
+type figures struct {
+	steps, crashes, powerLosses, wipes, cuts, jumps, stops, failedFsyncs, changes int
+	history.Stats
+}
+
+func newWorld(t testing.TB, p plan) *world {
 	w := &world{
-		t: t, seed: seed, mutation: m, rng: rand.New(rand.NewPCG(seed, 1)), log: zerolog.Nop(),
-		lives: map[int32]*node{}, disks: map[int32]*vfs.Mem{}, cuts: map[[2]int32]bool{},
+		plan: p, t: t, durable: p.seed%2 == 1, log: zerolog.Nop(), net: newNetwork(p.seed), began: time.Now(),
+		rng: rand.New(rand.NewPCG(p.seed, 1)), dice: rand.New(rand.NewPCG(p.seed, 3)),
 	}
+	w.net.slow = time.Duration(w.ms(3)) * time.Millisecond
 	if os.Getenv("SIM_LOG") != "" {
-		w.log = zerolog.New(os.Stderr)
+		w.log = zerolog.New(os.Stderr).With().Timestamp().Logger().Hook(simulatedTime{})
 	}
-	w.control = &control{w: w, im: &metadata.Image{}}
+	count := int32(3)
+	if p.seed%5 == 4 {
+		count = 5
+	}
+	for id := range count {
+		w.machines = append(w.machines, &machine{w: w, id: id + 1, host: fmt.Sprint("n", id+1), disk: vfs.NewMem()})
+	}
 	w.checks = newChecks(w)
-	for id := range int32(nodes) {
-		w.revive(id, vfs.NewMem())
-	}
-	id := metadata.UUID{15: 1}
-	records := []metadata.Record{&metadata.TopicRecord{Name: topicName, ID: id}}
-	for i := range int32(partitions) {
-		all := []int32{i % nodes, (i + 1) % nodes, (i + 2) % nodes}
-		records = append(records, &metadata.PartitionRecord{Index: i, TopicID: id, Partition: metadata.Partition{Replicas: all, ISR: all, Leader: i % nodes}})
-	}
-	two := fmt.Sprint(minISR)
-	records = append(records, &metadata.ConfigRecord{Type: metadata.TopicResource, Name: topicName, Config: "min.insync.replicas", Value: &two})
-	w.control.mu.Lock()
-	w.control.append(records...)
-	w.control.mu.Unlock()
+	w.clients = newClients(w)
 	return w
 }
 
-func (w *world) must(err error) {
-	if err != nil {
-		w.t.Errorf("seed %d: %v", w.seed, err)
-		panic(err)
-	}
+// simulatedTime stamps lines with the bubble's clock.
+type simulatedTime struct{}
+
+func (simulatedTime) Run(e *zerolog.Event, _ zerolog.Level, _ string) {
+	e.Str("at", time.Now().Format("15:04:05.000"))
 }
 
 func (w *world) intN(n int) int {
@@ -90,298 +84,142 @@ func (w *world) intN(n int) int {
 	return w.rng.IntN(n)
 }
 
-// chance is true percent of the time, in troubled times.
-func (w *world) chance(percent int) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return !w.calm && w.rng.IntN(100) < percent
-}
+// stretch is a time at tempo 1 as it is in this world.
+func (w *world) stretch(d time.Duration) time.Duration { return d * time.Duration(w.tempo) }
 
-// delay is mostly short and sometimes long.
-func (w *world) delay() time.Duration {
+// found notes what is wrong; the first is what counts.
+func (w *world) found(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.calm {
-		return time.Millisecond
+	if w.wrong == "" {
+		w.log.Error().Msg("FOUND")
+		w.wrong = fmt.Sprintf(format, args...)
 	}
-	if w.rng.IntN(10) == 0 {
-		return time.Duration(w.rng.IntN(400)) * time.Millisecond
+}
+
+func (w *world) whatIsWrong() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.wrong
+}
+
+// trouble tells of one, in the log and, if something is wrong soon after, in the failure.
+func (w *world) trouble(format string, args ...any) {
+	note := fmt.Sprintf("%s %s", time.Since(w.began).Round(time.Millisecond), fmt.Sprintf(format, args...))
+	w.log.Info().Msg(note)
+	if w.notes = append(w.notes, note); len(w.notes) > 12 {
+		w.notes = w.notes[1:]
 	}
-	return time.Duration(w.rng.IntN(5)) * time.Millisecond
 }
 
-func (w *world) node(id int32) *node {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.lives[id]
-}
-
-func (w *world) alive() (out []*node) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for id := range int32(nodes) {
-		if n := w.lives[id]; n != nil {
-			out = append(out, n)
+// run plays a world and returns what is wrong with it.
+func (w *world) run() string {
+	ctx, over := context.WithCancel(context.Background())
+	defer w.end(over)
+	for _, m := range w.machines {
+		m.start()
+	}
+	if !w.eventually(w.stretch(30*time.Second), w.allUp) {
+		return "no cluster was formed: " + w.describe()
+	}
+	if err := w.clients.prepare(ctx); err != nil {
+		return "no topics: " + err.Error()
+	}
+	w.clients.start(ctx)
+	for end := time.Now().Add(w.lasts); time.Now().Before(end); {
+		w.step()
+		time.Sleep(w.pause())
+		if wrong := w.look(); wrong != "" {
+			return wrong
 		}
 	}
-	return out
+	w.heal()
+	if wrong := w.look(); wrong != "" {
+		return "healed: " + wrong
+	}
+	return w.checks.healed(ctx)
 }
 
-func (w *world) isCut(a, b int32) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return !w.calm && w.cuts[[2]int32{min(a, b), max(a, b)}]
+// look checks everything, with nobody at work.
+func (w *world) look() string {
+	synctest.Wait()
+	w.done.steps++
+	w.reap()
+	if wrong := w.whatIsWrong(); wrong != "" {
+		return wrong
+	}
+	return w.checks.check()
 }
 
-func (w *world) revive(id int32, fs *vfs.Mem) {
-	n := w.startNode(id, fs)
-	w.mu.Lock()
-	w.lives[id] = n
-	w.mu.Unlock()
-	select {
-	case n.news <- struct{}{}:
-	default:
+// end lets nothing of the world remain.
+func (w *world) end(over context.CancelFunc) {
+	over()
+	w.clients.wait()
+	for _, m := range w.machines {
+		if m.now != nil {
+			m.now.crash(false, 100)
+		}
+	}
+	for _, m := range w.machines {
+		if m.now != nil {
+			<-m.now.gone
+		}
 	}
 }
 
-// crash ends a life; keepPercent of what was not fsynced survives.
-func (w *world) crash(n *node, keepPercent int) {
-	n.dead.Store(true)
-	w.mu.Lock()
-	delete(w.lives, n.id)
-	w.disks[n.id] = n.fs.CrashClone(w.rng, keepPercent)
-	w.mu.Unlock()
-	w.checks.note(n)
-	n.stop()
-}
-
-func (w *world) step() {
-	n, dice := w.intN(nodes), w.intN(100)
-	node := w.node(int32(n))
-	w.log.Info().Int("dice", dice).Int("node", n).Msg("step")
-	switch {
-	case dice < 55:
-		for range 1 + w.intN(4) {
-			w.produce()
+func (w *world) allUp() bool {
+	for _, m := range w.machines {
+		if m.running() == nil {
+			return false
 		}
-	case dice < 65:
-		w.control.elect(int32(w.intN(partitions)))
-	case dice < 70: // A→B→A with nothing written between
-		index := int32(w.intN(partitions))
-		for range 3 {
-			w.control.elect(index)
-		}
-	case dice < 76 && node != nil:
-		w.crash(node, 100)
-	case dice < 79 && node != nil && !w.soleInSync(node.id):
-		w.crash(node, 25)
-		if w.chance(50) { // back before anybody noticed
-			w.revive(node.id, w.disks[node.id])
-		} else {
-			w.control.fence(node.id)
-		}
-	case dice < 84 && node != nil:
-		w.control.fence(node.id) // and it does not know
-	case dice < 92 && node == nil:
-		w.revive(int32(n), w.disks[int32(n)])
-	case dice < 92 && w.control.image().Broker(node.id).Fenced: // it was fenced alive, and finds out
-		w.crash(node, 100)
-		w.revive(node.id, w.disks[node.id])
-	case dice < 96:
-		w.cut(int32(n), int32(w.intN(nodes+1))-1)
-	default:
-		w.mu.Lock()
-		clear(w.cuts)
-		w.mu.Unlock()
 	}
-	time.Sleep(time.Duration(w.intN(60)) * time.Millisecond)
-	if w.intN(20) == 0 {
-		time.Sleep(3 * time.Second) // followers fall out of the ISR
-	}
+	return true
 }
 
-func (w *world) cut(a, b int32) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.cuts[[2]int32{min(a, b), max(a, b)}] = true
-}
-
-// soleInSync: the last copy of something may be this node's.
-func (w *world) soleInSync(id int32) bool {
-	for _, p := range w.control.image().Topic(topicName).Partitions {
-		if len(p.ISR) == 1 && p.ISR[0] == id {
+// eventually waits for f, looking for what is wrong meanwhile.
+func (w *world) eventually(limit time.Duration, f func() bool) bool {
+	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(w.stretch(50 * time.Millisecond)) {
+		w.reap()
+		if f() {
+			return true
+		}
+		if w.whatIsWrong() != "" {
 			return true
 		}
 	}
 	return false
 }
 
-// produce writes to whoever believes that it leads.
-func (w *world) produce() {
-	index := int32(w.intN(partitions))
-	for _, n := range w.alive() {
-		p, err := n.replicas.Partition(topicName, index)
-		if err != nil || !p.IsLeader() {
+// reap notices processes that have ended.
+func (w *world) reap() {
+	for _, m := range w.machines {
+		l := m.now
+		if l == nil {
 			continue
 		}
-		w.values++
-		w.produceTo(n, p, fmt.Sprintf("value %d", w.values))
-	}
-}
-
-func (w *world) produceTo(n *node, p *replica.Partition, value string) {
-	raw, err := batch.Build(batch.BuildOptions{ProducerID: -1, ProducerEpoch: -1, BaseSequence: -1},
-		[]batch.Record{{TimestampMs: time.Now().UnixMilli(), Value: append([]byte(value), bytes.Repeat([]byte("."), w.intN(300))...)}})
-	w.must(err)
-	acks := replica.AckAll
-	if w.intN(4) == 0 {
-		acks = replica.AckLeader
-	}
-	a, err := p.Produce(replica.ProduceRequest{Records: raw, ProduceVersion: 9, Acks: acks})
-	if err != nil {
-		return
-	}
-	claimed := acks
-	if w.mutation == acknowledgeEarly {
-		acks = replica.AckLeader
-	}
-	p.AwaitAck(a, acks, func(err error) {
-		if err == nil && claimed == replica.AckAll && !n.dead.Load() {
-			w.checks.acked(p.Index, a.BaseOffset, value)
+		select {
+		case err := <-l.failed:
+			w.ended(l, err)
+		default:
 		}
-	})
-}
-
-// tamper and the like are what mutations do to messages.
-func (w *world) tamper(_ *node, req kmsg.Request) {
-	f, ok := req.(*kmsg.FetchRequest)
-	if !ok || w.mutation != skipDivergence {
-		return
-	}
-	for i := range f.Topics {
-		for j := range f.Topics[i].Partitions {
-			f.Topics[i].Partitions[j].LastFetchedEpoch = -1
+		if !l.alive.Load() {
+			w.checks.remember(l)
+			m.now = nil
 		}
 	}
 }
 
-func (w *world) tamperAnswer(resp kmsg.Response) {
-	f, ok := resp.(*kmsg.FetchResponse)
-	if !ok || w.mutation != alterRecords || !w.chance(5) {
-		return
-	}
-	for i := range f.Topics {
-		for j := range f.Topics[i].Partitions {
-			raw := f.Topics[i].Partitions[j].RecordBatches
-			if b, _, err := batch.Next(raw); err == nil {
-				b[len(b)-2] ^= 1 // the last byte of the last value
-				binary.BigEndian.PutUint32(b[17:], crc32.Checksum(b[21:], crc32.MakeTable(crc32.Castagnoli)))
-			}
+func (w *world) describe() string {
+	text := ""
+	for _, m := range w.machines {
+		switch {
+		case m.now == nil:
+			text += fmt.Sprintf("; n%d is down", m.id)
+		case m.running() == nil:
+			text += fmt.Sprintf("; n%d is starting", m.id)
+		default:
+			text += fmt.Sprintf("; n%d runs", m.id)
 		}
 	}
-}
-
-// mislead is what n is told of a decision.
-func (w *world) mislead(n *node, records []metadata.Record) []metadata.Record {
-	if w.mutation != twoLeaders || !w.chance(20) {
-		return records
-	}
-	out := slices.Clone(records)
-	for i, r := range out {
-		if c, ok := r.(*metadata.PartitionChangeRecord); ok && c.Leader >= 0 {
-			lie := *c
-			lie.Leader = n.id
-			out[i] = &lie
-		}
-	}
-	return out
-}
-
-func (w *world) noteAsked(req *kmsg.AlterPartitionRequest) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.asked = nil
-	for _, m := range req.Topics[0].Partitions[0].NewEpochISR {
-		w.asked = append(w.asked, m.BrokerID)
-	}
-}
-
-// loseAsked restarts, without its data, a broker that somebody wants in an ISR.
-func (w *world) loseAsked() {
-	w.mu.Lock()
-	asked := w.asked
-	w.asked = nil
-	w.mu.Unlock()
-	if len(asked) < 2 {
-		return
-	}
-	if n := w.node(asked[len(asked)-1]); n != nil && !w.soleInSync(n.id) {
-		w.crash(n, 0)
-		w.revive(n.id, w.disks[n.id])
-	}
-}
-
-// meddle is what mutations do to logs.
-func (w *world) meddle() {
-	if w.mutation == forgetBrokerEpochs {
-		w.loseAsked()
-	}
-	for _, n := range w.alive() {
-		for p := range n.replicas.Partitions() {
-			log := p.Log()
-			switch {
-			case w.mutation == commitEarly && p.IsLeader() && w.chance(20):
-				log.SetHighWatermark(log.EndOffset())
-			case w.mutation == takeBack && log.HighWatermark() > 0 && w.chance(5):
-				log.SetHighWatermark(log.HighWatermark() - 1)
-			}
-		}
-	}
-}
-
-// heal ends all faults and waits until everything must be well.
-func (w *world) heal() {
-	w.mu.Lock()
-	w.calm = true
-	w.mu.Unlock()
-	for id := range int32(nodes) {
-		if n := w.node(id); n == nil {
-			w.revive(id, w.disks[id])
-		} else if w.control.image().Broker(id).Fenced {
-			w.crash(n, 100)
-			w.revive(id, w.disks[id])
-		}
-	}
-	time.Sleep(20 * time.Second)
-	w.produce()
-	time.Sleep(5 * time.Second)
-}
-
-// run plays steps until something is wrong.
-func (w *world) run(steps int) string {
-	defer func() {
-		for _, n := range w.alive() {
-			n.stop()
-		}
-	}()
-	time.Sleep(time.Second)
-	for i := range steps {
-		w.step()
-		w.meddle()
-		synctest.Wait()
-		w.log.Info().Msg(w.checks.describe(0) + " | " + w.checks.describe(1))
-		if wrong := w.checks.check(); wrong != "" {
-			return fmt.Sprintf("step %d: %s", i, wrong)
-		}
-	}
-	w.heal()
-	synctest.Wait()
-	if wrong := w.checks.check(); wrong != "" {
-		return "healed: " + wrong
-	}
-	return w.checks.healed()
-}
-
-func logOf(n *node, index int32) *logstore.Log {
-	return n.store.Log(logstore.ID{Topic: topicName, Partition: index})
+	return text
 }

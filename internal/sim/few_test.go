@@ -1,0 +1,6 @@
+//go:build !race
+
+package sim
+
+// fewWorlds are played by default.
+const fewWorlds = 8
