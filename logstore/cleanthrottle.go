@@ -28,8 +28,13 @@ func (t *throttle) wait(n int, bytesPerSecond float64, stop <-chan struct{}) boo
 			return true
 		}
 	}
+	return sleep(t.clock, pause, stop)
+}
+
+// sleep waits for d; false: stop was closed.
+func sleep(c clock.Clock, d time.Duration, stop <-chan struct{}) bool {
 	over := make(chan struct{})
-	timer := t.clock.AfterFunc(pause, func() { close(over) })
+	timer := c.AfterFunc(d, func() { close(over) })
 	defer timer.Stop()
 	select {
 	case <-stop:

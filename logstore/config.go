@@ -111,6 +111,8 @@ type Options struct {
 	Cleaner                       CleanerConfig
 	// BrokerEpoch goes into the mark of a clean stop; nil: NoBrokerEpoch.
 	BrokerEpoch func() int64
+	Scrub       ScrubConfig
+	OnDamage    func(Damage) // called in every round of the scrubber while there is damage
 }
 
 // Values of Options fields that are not positive.

@@ -130,7 +130,10 @@ func (r *reader) cut(i int, first found, offset int64, o ReadOptions) (*Span, er
 	if o.MinOneBatch {
 		limit = max(limit, first.size)
 	}
-	size := min(end-first.pos, limit)
+	size, err := s.intact(first.pos, min(end-first.pos, limit))
+	if err != nil {
+		return nil, err
+	}
 	span := &Span{}
 	if size > 0 {
 		if err := span.pin(s, first.pos, size); err != nil {

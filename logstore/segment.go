@@ -18,6 +18,7 @@ type segment struct {
 	base    int64
 	size    atomic.Int64 // bytes of whole batches; the file has no others but while an append runs
 	deleted atomic.Bool  // its files carry .deleted, or are about to
+	damaged atomic.Pointer[[]damagedSpan]
 
 	// suffix is what the names of its files end in beyond their kind: nothing, .cleaned and .swap while compaction makes
 	// the segment, .deleted and the like at its end. names: a file is not opened by name while names change.
@@ -209,6 +210,9 @@ func (s *segment) locateHolding(offset int64) (found, error) {
 }
 
 func (s *segment) locateOrRepair(offset int64, repair func(*segment) error) (found, error) {
+	if d := s.damageAt(offset); d != nil {
+		return found{pos: d.pos, size: d.end - d.pos, baseOffset: d.from, lastOffset: d.to - 1}, nil
+	}
 	f, err := s.locateByIndex(offset)
 	if !errors.Is(err, errIndexSuspicious) {
 		return f, err
@@ -236,8 +240,8 @@ func (s *segment) locateByIndex(offset int64) (found, error) {
 	defer o.release()
 	scan := newHeaderScanner(o, size)
 	defer scan.close()
-	pos := int64(entry.pos)
-	if some {
+	pos := s.pastDamage(int64(entry.pos), offset)
+	if some && pos == int64(entry.pos) {
 		h, err := scan.header(pos)
 		if errors.Is(err, ErrCorrupt) || errors.Is(err, io.EOF) || err == nil && h.LastOffset() != s.base+int64(entry.relative) {
 			return found{}, errIndexSuspicious

@@ -30,6 +30,7 @@ type Store struct {
 	stop       chan struct{}
 	pending    pendingWork
 	cleaner    *cleaner
+	scrubber   scrubber
 	closeOnce  sync.Once
 	closeErr   error
 }
@@ -39,6 +40,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	o = o.withDefaults()
 	s := &Store{o: o, files: newFileCache(o.FS, o.MaxOpenFiles), logs: map[ID]*Log{}, stop: make(chan struct{})}
 	s.cleaner = newCleaner(s)
+	s.scrubber.store, s.scrubber.throttle.clock = s, o.Clock
 	if err := s.open(ctx); err != nil {
 		s.background.Wait()
 		return nil, errors.Join(err, s.unlock())
@@ -46,6 +48,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	checks, checkpoints := o.Clock.NewTicker(o.CheckInterval), o.Clock.NewTicker(o.FlushOffsetCheckpointInterval)
 	s.background.Go(func() { s.housekeeping(checks, checkpoints) })
 	s.cleaner.start()
+	if o.Scrub.Interval > 0 {
+		s.background.Go(s.scrubber.run)
+	}
 	return s, nil
 }
 

@@ -166,6 +166,7 @@ func (l *Log) cutData(s *segment, pos int64) error {
 	}
 	defer o.release()
 	s.size.Store(pos)
+	s.forgetDamage(pos)
 	if err := o.Truncate(pos); err != nil {
 		return err
 	}
