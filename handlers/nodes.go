@@ -77,37 +77,15 @@ func viewPartition(im *metadata.Image, p *metadata.Partition, listener string) r
 	if _, ok := nodeOf(leader, listener); ok {
 		v.leader = p.Leader
 	}
-	for i, id := range p.Replicas {
+	for _, id := range p.Replicas {
 		broker := im.Broker(id)
 		n, reachable := nodeOf(broker, listener)
 		if !reachable || n.fenced {
 			v.degraded = true
 		}
-		if !reachable || n.fenced || !directoryOnline(broker, p, i) {
+		if !reachable || n.fenced || !broker.HasOnlineDir(p.Directory(id)) {
 			v.offline = append(v.offline, id)
 		}
 	}
 	return v
-}
-
-// Directory ids that stand for no directory (Kafka's DirectoryId).
-var (
-	lostDirectory      = metadata.UUID{15: 1}
-	migratingDirectory = metadata.UUID{15: 2}
-)
-
-// directoryOnline says whether the i-th replica's directory is among those that its broker has. A broker that told of
-// none has them all.
-func directoryOnline(broker *metadata.Broker, p *metadata.Partition, i int) bool {
-	if i >= len(p.Directories) || len(broker.LogDirs) == 0 {
-		return true
-	}
-	switch dir := p.Directories[i]; dir {
-	case metadata.UUID{}, migratingDirectory:
-		return true
-	case lostDirectory:
-		return false
-	default:
-		return slices.Contains(broker.LogDirs, dir)
-	}
 }

@@ -80,6 +80,9 @@ func (l *Log) TopicID() [16]byte { return *l.topicID.Load() }
 // Dir is the log directory (one of Dirs) that holds it.
 func (l *Log) Dir() string { return l.dir.path }
 
+// DirectoryID is that directory's, of meta.properties.
+func (l *Log) DirectoryID() [16]byte { return l.dir.directoryID }
+
 // Configure applies c from now on.
 func (l *Log) Configure(c Config) { l.cfg.Store(c.withDefaults()) }
 

@@ -347,6 +347,17 @@ func (l *Log) forgetFiles() {
 	}
 }
 
+// DirectoryIDs are those of the directories that serve, or of those that do not; zero where an id could not be read.
+func (s *Store) DirectoryIDs(online bool) [][16]byte {
+	var ids [][16]byte
+	for _, d := range s.dirs {
+		if (d.offlineError() == nil) == online {
+			ids = append(ids, d.directoryID)
+		}
+	}
+	return ids
+}
+
 // Dirs describes the log directories, in the order configured.
 func (s *Store) Dirs() []DirInfo {
 	infos := make([]DirInfo, len(s.dirs))

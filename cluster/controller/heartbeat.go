@@ -21,7 +21,7 @@ func (v *view) heartbeat(req *kmsg.BrokerHeartbeatRequest) ([]metadata.Record, *
 	v.sessions.heard(b.ID, v.now, req.CurrentMetadataOffset)
 	resp.IsCaughtUp = req.CurrentMetadataOffset >= b.Epoch
 	next := v.nextState(b, req)
-	records := v.transition(b, next)
+	records := append(v.transition(b, next), v.dirsOffline(b, req.OfflineLogDirs)...)
 	resp.IsFenced = next == fenced || next == shutDownNow
 	resp.ShouldShutdown = next == shutDownNow
 	return records, resp

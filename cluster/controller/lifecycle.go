@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -43,6 +44,8 @@ type LifecycleOptions struct {
 	// LeaderGone gives a channel that is closed when the controller of the moment is not it any more: the next one hears of this broker at
 	// once. Nil: it hears with the next interval.
 	LeaderGone func() <-chan struct{}
+	// OfflineDirs are those of LogDirs that cannot be used any more; nil: never any.
+	OfflineDirs func() []metadata.UUID
 }
 
 // Lifecycle keeps the broker registered: registration, heartbeats, controlled shutdown. One goroutine.
@@ -243,11 +246,24 @@ func (l *Lifecycle) registration() *kmsg.BrokerRegistrationRequest {
 		feature.Name, feature.MinSupportedVersion, feature.MaxSupportedVersion = f.Name, f.Min, f.Max
 		r.Features = append(r.Features, feature)
 	}
+	offline := l.offlineDirs()
 	for _, id := range l.o.LogDirs {
-		r.LogDirs = append(r.LogDirs, id)
+		if !slices.Contains(offline, id) {
+			r.LogDirs = append(r.LogDirs, id)
+		}
 	}
 	return r
 }
+
+func (l *Lifecycle) offlineDirs() []metadata.UUID {
+	if l.o.OfflineDirs == nil {
+		return nil
+	}
+	return l.o.OfflineDirs()
+}
+
+// Beat sends a heartbeat now: there is news.
+func (l *Lifecycle) Beat() { poke(l.wake) }
 
 func (l *Lifecycle) heartbeat(ctx context.Context) (*kmsg.BrokerHeartbeatResponse, error) {
 	r := kmsg.NewPtrBrokerHeartbeatRequest()
@@ -255,6 +271,9 @@ func (l *Lifecycle) heartbeat(ctx context.Context) (*kmsg.BrokerHeartbeatRespons
 	r.BrokerID, r.BrokerEpoch = l.o.NodeID, l.epoch.Load()
 	r.CurrentMetadataOffset = l.o.Controller.Image().Offset()
 	r.WantShutdown = l.shutdown.Load()
+	for _, id := range l.offlineDirs() {
+		r.OfflineLogDirs = append(r.OfflineLogDirs, id)
+	}
 	resp, err := l.o.Controller.Do(ctx, l.o.Principal, r)
 	if err != nil {
 		return nil, err

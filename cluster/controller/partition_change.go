@@ -26,12 +26,14 @@ type partitionChange struct {
 	index                      int32
 	was                        *metadata.Partition
 	rules                      topicRules
-	mayLead                    func(id int32) bool
+	mayLead                    func(id int32) bool // without its directory, which dirOnline is asked about
+	dirOnline                  func(id int32, dir metadata.UUID) bool
 	defaultDir                 func(id int32) metadata.UUID
 	kind                       electionKind
 	uncleanShutdown            int32 // a broker that may have lost the end of its logs, noBroker: none
 	isr, elr, lastKnown        []int32
 	replicas, removing, adding []int32
+	directories                []metadata.UUID // of replicas; nil: as they were
 	recovery                   int8
 	leader                     int32 // once elected
 	leaderSet                  bool  // the record names the leader, and raises its epoch
@@ -70,7 +72,7 @@ func (r topicRules) election() electionKind {
 func (v *view) change(t *metadata.Topic, index int32, rules topicRules) *partitionChange {
 	p := &t.Partitions[index]
 	return &partitionChange{
-		topic: t, index: index, was: p, rules: rules, mayLead: v.active, defaultDir: v.defaultDir, uncleanShutdown: noBroker,
+		topic: t, index: index, was: p, rules: rules, mayLead: v.active, dirOnline: v.dirOnline, defaultDir: v.defaultDir, uncleanShutdown: noBroker,
 		isr: p.ISR, elr: p.ELR, lastKnown: p.LastKnownELR, replicas: p.Replicas, removing: p.Removing, adding: p.Adding,
 		recovery: p.LeaderRecoveryState, leader: p.Leader,
 	}
@@ -166,7 +168,7 @@ func (c *partitionChange) choose() (leader int32, unclean bool) {
 		return c.was.LastKnownELR[0], true
 	}
 	if c.kind == loseData {
-		if i := slices.IndexFunc(c.replicas, c.mayLead); i >= 0 {
+		if i := slices.IndexFunc(c.replicas, c.acceptable); i >= 0 {
 			return c.replicas[i], true
 		}
 	}
@@ -175,12 +177,21 @@ func (c *partitionChange) choose() (leader int32, unclean bool) {
 
 // mayLeadCleanly: in sync, or eligible when nobody is in sync.
 func (c *partitionChange) mayLeadCleanly(id int32) bool {
-	return (slices.Contains(c.isr, id) || len(c.isr) == 0 && slices.Contains(c.elr, id)) && c.mayLead(id)
+	return (slices.Contains(c.isr, id) || len(c.isr) == 0 && slices.Contains(c.elr, id)) && c.acceptable(id)
+}
+
+// acceptable: its broker may lead, and the directory that has the replica can be used (ReplicationControlManager.LeaderAcceptor).
+func (c *partitionChange) acceptable(id int32) bool {
+	dir := c.was.Directory(id)
+	if c.directories != nil {
+		dir = c.directories[slices.Index(c.replicas, id)]
+	}
+	return c.mayLead(id) && c.dirOnline(id, dir)
 }
 
 // mayRecover: all replicas in sync and eligible were lost in unclean stops; the last leader comes back and has the most there is.
 func (c *partitionChange) mayRecover() bool {
-	return c.rules.elr && len(c.isr)+len(c.elr) == 0 && len(c.was.LastKnownELR) == 1 && c.mayLead(c.was.LastKnownELR[0])
+	return c.rules.elr && len(c.isr)+len(c.elr) == 0 && len(c.was.LastKnownELR) == 1 && c.acceptable(c.was.LastKnownELR[0])
 }
 
 // rememberLeader keeps, in the field of the last known ELR, who led last while nobody leads.
@@ -199,6 +210,12 @@ func (c *partitionChange) assign(r *metadata.PartitionChangeRecord) {
 	setIfChanged(&r.Removing, c.removing, c.was.Removing)
 	setIfChanged(&r.Adding, c.adding, c.was.Adding)
 	setIfChanged(&r.Replicas, c.replicas, c.was.Replicas)
+	if c.directories != nil {
+		if !slices.Equal(c.directories, c.was.Directories) {
+			r.Directories = c.directories
+		}
+		return
+	}
 	if r.Replicas == nil && len(c.was.Directories) == len(c.was.Replicas) {
 		return
 	}

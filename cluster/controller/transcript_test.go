@@ -20,7 +20,7 @@ import (
 // TestTranscripts plays testdata/*.txt. A command is a request, whose meaning is told by commands; it leads to the records that
 // it makes and its answer.
 func TestTranscripts(t *testing.T) {
-	transcript.Run(t, 6, func(*testing.T) func(string) string { return newStage().run })
+	transcript.Run(t, 9, func(*testing.T) func(string) string { return newStage().run })
 }
 
 func must(t testing.TB, err error) {
@@ -156,9 +156,13 @@ var commands = map[string]func(*stage, []string) kmsg.Request{
 		}
 		return r
 	},
-	"heartbeat": func(s *stage, w []string) kmsg.Request { // heartbeat ID [epoch=N] [offset=N] [fence] [shutdown]
+	"assigndir": assignDirCommand,
+	"heartbeat": func(s *stage, w []string) kmsg.Request { // heartbeat ID [epoch=N] [offset=N] [offline=DIR,DIR] [fence] [shutdown]
 		r := kmsg.NewPtrBrokerHeartbeatRequest()
 		r.BrokerID = number(w[0])
+		for _, d := range numbers(option(w, "offline", "")) {
+			r.OfflineLogDirs = append(r.OfflineLogDirs, [16]byte{15: byte(d)})
+		}
 		if b := s.image.Broker(r.BrokerID); b != nil {
 			r.BrokerEpoch = b.Epoch
 		}
@@ -371,6 +375,28 @@ func incrCommand(_ *stage, w []string) kmsg.Request {
 	return r
 }
 
+// assignDirCommand: assigndir BROKER DIR TOPIC-PARTITION… ; DIR 2 is the lost one.
+func assignDirCommand(s *stage, w []string) kmsg.Request {
+	r := kmsg.NewPtrAssignReplicasToDirsRequest()
+	r.BrokerID = number(w[0])
+	if b := s.image.Broker(r.BrokerID); b != nil {
+		r.BrokerEpoch = b.Epoch
+	}
+	d := kmsg.NewAssignReplicasToDirsRequestDirectory()
+	d.ID = [16]byte{15: byte(number(w[1]))}
+	for _, word := range w[2:] {
+		name, index, _ := strings.Cut(word, "-")
+		t := kmsg.NewAssignReplicasToDirsRequestDirectoryTopic()
+		if topic := s.image.Topic(name); topic != nil {
+			t.TopicID = topic.ID
+		}
+		t.Partitions = append(t.Partitions, kmsg.AssignReplicasToDirsRequestDirectoryTopicPartition{Partition: number(index)})
+		d.Topics = append(d.Topics, t)
+	}
+	r.Directories = append(r.Directories, d)
+	return r
+}
+
 // isrCommand: isr BROKER TOPIC PARTITION ISR [epoch=N] [pepoch=N] [bepoch=N] [v=N]; ids of ISR may be ID@BROKEREPOCH
 func isrCommand(s *stage, w []string) kmsg.Request {
 	r := kmsg.NewPtrAlterPartitionRequest()
@@ -489,14 +515,25 @@ func (s *stage) printRecord(r metadata.Record) string {
 		}
 		if r.Directories != nil {
 			out += fmt.Sprintf(" dirs=%d", len(r.Directories))
+			for _, d := range r.Directories {
+				out += fmt.Sprintf(",%d", d[15])
+			}
 		}
 		return out
 	case *metadata.RegisterBrokerRecord:
 		return fmt.Sprintf("register broker %d epoch=%d fenced=%v", r.BrokerID, r.BrokerEpoch, r.Fenced)
 	case *metadata.BrokerRegistrationChangeRecord:
-		return fmt.Sprintf("change broker %d epoch=%d fenced=%+d leaving=%d", r.BrokerID, r.BrokerEpoch, r.Fenced, r.InControlledShutdown)
+		return fmt.Sprintf("change broker %d epoch=%d fenced=%+d leaving=%d", r.BrokerID, r.BrokerEpoch, r.Fenced, r.InControlledShutdown) + printDirs(r.LogDirs)
 	}
 	return fmt.Sprintf("%T %+v", r, r)
+}
+
+func printDirs(dirs []metadata.UUID) string {
+	out := ""
+	for _, d := range dirs {
+		out += fmt.Sprintf(" dir=%d", d[15])
+	}
+	return out
 }
 
 // printResponse shows what an answer says, without what is random.
@@ -568,6 +605,15 @@ func printResponse(response kmsg.Response) string {
 		line("", r.ErrorCode, nil, fmt.Sprintf("start=%d len=%d", r.ProducerIDStart, r.ProducerIDLen))
 	case *kmsg.UpdateFeaturesResponse:
 		line("", r.ErrorCode, r.ErrorMessage, fmt.Sprintf("results=%d", len(r.Results)))
+	case *kmsg.AssignReplicasToDirsResponse:
+		line("", r.ErrorCode, nil, "")
+		for _, d := range r.Directories {
+			for _, t := range d.Topics {
+				for _, p := range t.Partitions {
+					line(fmt.Sprintf("dir %d, partition %d", d.ID[15], p.Partition), p.ErrorCode, nil, "")
+				}
+			}
+		}
 	case *kmsg.AlterPartitionResponse:
 		line("", r.ErrorCode, nil, "")
 		for _, t := range r.Topics {

@@ -69,6 +69,8 @@ func (v *view) decide(req kmsg.Request) ([]metadata.Record, kmsg.Response, error
 		return decided(v.alterReassignments(r))
 	case *kmsg.ListPartitionReassignmentsRequest:
 		return decided(v.listReassignments(r))
+	case *kmsg.AssignReplicasToDirsRequest:
+		return decided(v.assignDirs(r))
 	case *kmsg.UpdateFeaturesRequest:
 		return decided(v.updateFeatures(r))
 	}

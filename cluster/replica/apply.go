@@ -71,6 +71,7 @@ func (m *Manager) applyTopic(im *metadata.Image, name string) (announcements []f
 			announcements = append(announcements, func() { m.announce(p, change) })
 		}
 		if p != nil {
+			m.settle(p)
 			m.fetchers.follow(p)
 		}
 	}
@@ -110,7 +111,7 @@ func (m *Manager) applyPartition(p *Partition, is metadata.Partition, config *To
 		log, offline = old.log, old.offline
 	}
 	if old == nil || logstore.Heals(old.offline) {
-		log, offline = m.open(p, config)
+		log, offline = m.open(p, is.Directory(m.o.NodeID), config)
 	}
 	change, err := p.become(is, log, config, offline)
 	if err = errors.Join(offline, err); err != nil && (old == nil || old.offline == nil) {
@@ -122,9 +123,13 @@ func (m *Manager) applyPartition(p *Partition, is metadata.Partition, config *To
 	return change
 }
 
-// open finds or makes the partition's log. One of the same name that belongs to a topic of before is set aside.
-func (m *Manager) open(p *Partition, config *TopicConfig) (*logstore.Log, error) {
+// open finds or makes the partition's log. One of the same name that belongs to a topic of before is set aside. dir is where the
+// log should be: while some directory is offline that may be it, and the log is not made anew in another (LogManager.getOrCreateLog).
+func (m *Manager) open(p *Partition, dir metadata.UUID, config *TopicConfig) (*logstore.Log, error) {
 	id := logstore.ID{Topic: p.Topic, Partition: p.Index}
+	if m.o.Store.Log(id) == nil && m.inOfflineDir(dir) {
+		return nil, offlineError(errDirOffline)
+	}
 	log, err := m.o.Store.Create(id, p.TopicID, config.Log)
 	if errors.Is(err, logstore.ErrTopicIDMismatch) {
 		if err = m.o.Store.SetAside(id); err == nil {
@@ -136,6 +141,12 @@ func (m *Manager) open(p *Partition, config *TopicConfig) (*logstore.Log, error)
 	}
 	log.Configure(config.Log)
 	return log, nil
+}
+
+var errDirOffline = errors.New("the log is in a directory that is offline")
+
+func (m *Manager) inOfflineDir(dir metadata.UUID) bool {
+	return !dir.Reserved() && len(m.o.Store.DirectoryIDs(false)) > 0 && !slices.Contains(m.o.Store.DirectoryIDs(true), [16]byte(dir))
 }
 
 // publish makes now findable instead of was; nil for none.

@@ -43,6 +43,7 @@ type Manager struct {
 
 	brokers  brokers
 	alterer  *alterer
+	assigner *assigner
 	fetchers *fetchers
 	shrinker shrinker
 
@@ -69,6 +70,7 @@ func NewManager(o Options) *Manager {
 	m.image.Store(&metadata.Image{})
 	m.brokers = brokers{image: m.image.Load, lagMaxMs: o.Replication.LagTimeMaxMs, rackAware: o.RackAware}
 	m.alterer = newAlterer(o)
+	m.assigner = newAssigner(o)
 	m.fetchers = newFetchers(o)
 	return m
 }
@@ -79,10 +81,12 @@ func (m *Manager) Start() {
 	m.applyMu.Lock()
 	defer m.applyMu.Unlock()
 	m.alterer.start()
+	m.assigner.start()
 	m.shrinker.start(m)
 	m.fetchers.start()
 	for p := range m.Partitions() {
 		m.fetchers.follow(p)
+		m.assigner.submit(p)
 	}
 }
 
@@ -90,6 +94,7 @@ func (m *Manager) Start() {
 func (m *Manager) Stop() {
 	m.fetchers.stop()
 	m.shrinker.stop()
+	m.assigner.stop()
 	m.alterer.stop()
 }
 

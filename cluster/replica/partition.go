@@ -32,16 +32,18 @@ type Partition struct {
 	// mu orders appends, truncations, changes of state and movement of the high watermark.
 	mu        sync.Mutex
 	flush     flushState
-	followers []*follower // while this broker leads
+	followers []*follower      // while this broker leads
+	damage    *logstore.Damage // where the log has lost records; nil: nowhere
 }
 
 // state is what readers see of a partition; it is replaced, never changed.
 type state struct {
 	leader                      int32
 	leaderEpoch, partitionEpoch int32
-	replicas, isr               []int32 // the image's
-	proposed                    []int32 // ISR that was asked for, and may be committed or not; nil: none
-	epochStart                  int64   // log end when this broker's leadership began
+	replicas, isr               []int32       // the image's
+	directory                   metadata.UUID // that the image has for this replica
+	proposed                    []int32       // ISR that was asked for, and may be committed or not; nil: none
+	epochStart                  int64         // log end when this broker's leadership began
 	log                         *logstore.Log
 	config                      *TopicConfig
 	offline                     error // the log cannot be used
@@ -110,7 +112,7 @@ func (p *Partition) become(m metadata.Partition, log *logstore.Log, config *Topi
 	old := p.state.Load()
 	s := &state{
 		leader: m.Leader, leaderEpoch: m.LeaderEpoch, partitionEpoch: m.PartitionEpoch,
-		replicas: m.Replicas, isr: m.ISR, log: log, config: config, offline: offline,
+		replicas: m.Replicas, isr: m.ISR, directory: m.Directory(p.nodeID), log: log, config: config, offline: offline,
 	}
 	change, err := s.succeed(old, p.nodeID)
 	p.resetFollowers(s, change == unchanged && old != nil)

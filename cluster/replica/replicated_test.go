@@ -25,8 +25,13 @@ type replicated struct {
 
 func newReplicated(t testing.TB) *replicated {
 	t.Helper()
+	return newReplicatedOn(t, vfs.NewMem())
+}
+
+func newReplicatedOn(t testing.TB, fs vfs.FS) *replicated {
+	t.Helper()
 	r := &replicated{clock: clock.NewManual(time.Now())}
-	r.bench = newBenchWith(t, vfs.NewMem(), func(o *Options) {
+	r.bench = newBenchWith(t, fs, func(o *Options) {
 		o.Clock = r.clock
 		o.Replication = Replication{LagTimeMaxMs: lagMaxMs, BrokerEpoch: func() int64 { return 1 }, Fetch: FetchSettings{Fetchers: 1, BackoffMs: 1000}}
 	})

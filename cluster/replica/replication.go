@@ -17,8 +17,9 @@ type Replication struct {
 	// BrokerEpoch is this broker's epoch of the registration that it runs under.
 	BrokerEpoch func() int64
 	// Dial connects to another broker.
-	Dial  func(ctx context.Context, broker int32) (Peer, error)
-	Alter AlterISR
+	Dial   func(ctx context.Context, broker int32) (Peer, error)
+	Alter  AlterISR
+	Assign AssignDirs // nil: the controller is not told
 }
 
 // FetchSettings are the properties of Kafka's replica.fetch and the like.

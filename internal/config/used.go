@@ -24,7 +24,7 @@ var used = []string{
 	"listener.security.protocol.map", "listeners", "log.cleaner.backoff.ms",
 	"log.cleaner.dedupe.buffer.size", "log.cleaner.enable", "log.cleaner.io.buffer.load.factor", "log.cleaner.io.buffer.size",
 	"log.cleaner.io.max.bytes.per.second", "log.cleaner.threads", "log.dir", "log.dirs", "log.flush.offset.checkpoint.interval.ms",
-	"log.retention.check.interval.ms", "max.connections", "max.connections.per.ip", "max.connections.per.ip.overrides",
+	"log.retention.check.interval.ms", "log.scrub.interval.ms", "log.scrub.io.max.bytes.per.second", "max.connections", "max.connections.per.ip", "max.connections.per.ip.overrides",
 	"max.incremental.fetch.session.cache.slots", "max.request.partition.size.limit", "metadata.log.dir", "node.id", "num.partitions",
 	"num.replica.fetchers", "num.recovery.threads.per.data.dir", "offset.metadata.max.bytes", "offsets.commit.timeout.ms", "offsets.load.buffer.size",
 	"offsets.retention.check.interval.ms", "offsets.retention.minutes", "offsets.topic.compression.codec",

@@ -68,6 +68,12 @@ func (n *Node) gauges() {
 		_, partitions := n.fetchSessions.Counts()
 		return float64(partitions)
 	})
+	n.metrics.Gauge("log_logscrubber_damaged_segments", "Segments with records that are damaged on disk.", func() float64 {
+		return float64(n.store.ScrubStats().DamagedSegments)
+	})
+	n.metrics.Gauge("log_logscrubber_read_bytes", "Bytes read to find damage on disk, since the start.", func() float64 {
+		return float64(n.store.ScrubStats().Bytes)
+	})
 	n.metrics.Gauge("log_logmanager_offlinelogdirectorycount", "Log directories that are offline.", func() float64 {
 		offline := 0
 		for _, dir := range n.store.Dirs() {

@@ -39,6 +39,7 @@ type Node struct {
 	entered       bool          // the image has this run's registration; the applier's own
 	controller    *controller.Node
 	lifecycle     *controller.Lifecycle
+	registered    atomic.Bool // lifecycle is there
 	topics        *handlers.CoordinatorTopics
 	producers     *handlers.ProducerIDs
 	fetchSessions *handlers.FetchSessions

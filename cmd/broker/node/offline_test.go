@@ -2,6 +2,8 @@ package node
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -11,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"grete/cluster/controller"
+	"grete/cluster/replica"
 	"grete/internal/vfs"
 )
 
@@ -91,4 +94,81 @@ func TestOtherDirectoriesGoOn(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	_ = n.Stop(ctx)
+}
+
+// One of two directories of one of three brokers can only be read from now on: what it led is led by others, who have all that was
+// acknowledged, and writes go on. What is in the other directory stays where it is.
+func TestLeadershipLeavesAReadOnlyDirectory(t *testing.T) {
+	c := newNodes(t, 3, "log.dirs=/a,/b", "min.insync.replicas=2", "auto.leader.rebalance.enable=false")
+	disks := make([]*vfs.Faulty, 3)
+	for i := range disks {
+		disks[i] = vfs.NewFaulty(c.disks[i])
+		c.options[i].FS = disks[i]
+	}
+	c.start(0, 1, 2)
+	const topics = 8
+	for i := range topics {
+		if err := c.create(0, fmt.Sprint("t", i), 3); err != nil {
+			t.Fatal(err)
+		}
+	}
+	victim := 1
+	lost := "/b"
+	if c.running[victim].store.Log(controller.LogID).Dir() == "/b" {
+		lost = "/a"
+	}
+	id := int32(victim + 1)
+	gone := map[string]bool{} // topics whose replica is in the directory that fails
+	for i := range topics {
+		var p *replica.Partition
+		c.eventually("replica", func() bool {
+			found, err := c.running[victim].replicas.Partition(fmt.Sprint("t", i), 0)
+			p = found
+			return err == nil
+		})
+		gone[p.Topic] = p.Log().Dir() == lost
+	}
+	cl := c.client(kgo.ProducerLinger(0), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	write := func(value string) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		for i := range topics {
+			if err := cl.ProduceSync(ctx, &kgo.Record{Topic: fmt.Sprint("t", i), Value: []byte(value)}).FirstErr(); err != nil {
+				t.Fatalf("t%d: %v", i, err)
+			}
+		}
+	}
+	write("before")
+	disks[victim].Inject(vfs.FailMatching(func(o vfs.Op) bool { return o.Kind.Writes() && strings.HasPrefix(o.Name, lost+"/") }, syscall.EROFS))
+	write("after")
+	c.eventually("leadership elsewhere", func() bool {
+		for topic, is := range gone {
+			p := c.partition(c.leader(), topic)
+			if p.Leader < 0 || is == slices.Contains(p.ISR, id) || is && p.Leader == id {
+				return false
+			}
+		}
+		return true
+	})
+	write("in the end")
+	for _, n := range c.running {
+		if b := n.image().Broker(id); len(b.LogDirs) != 1 || b.Fenced {
+			t.Errorf("directories %v, fenced %v", b.LogDirs, b.Fenced)
+		}
+	}
+	if s := c.running[victim].replicas.State(); s.OfflineReplicas == 0 || s.OfflineReplicas == s.Partitions {
+		t.Errorf("%+v", s)
+	}
+	disks[victim].Inject(nil)
+	c.stop(victim)
+	c.start(victim) // with its directory back
+	c.eventually("whole ISRs", func() bool {
+		for topic := range gone {
+			if len(c.partition(c.leader(), topic).ISR) != 3 {
+				return false
+			}
+		}
+		return true
+	})
 }

@@ -16,7 +16,7 @@ func (n *Node) register(ctx context.Context) error {
 		Controller: n.controller, Principal: protocol.Principal{Type: "User", Name: "ANONYMOUS"},
 		Clock: n.o.Clock, Logger: n.o.Log, NodeID: cfg.NodeID, ClusterID: n.clusterID,
 		Incarnation: n.incarnation, StoppedEpoch: n.store.StoppedEpoch(),
-		Endpoints: n.endpoints(), Rack: cfg.Text("broker.rack"), LogDirs: n.directoryIDs(),
+		Endpoints: n.endpoints(), Rack: cfg.Text("broker.rack"), LogDirs: n.directoryIDs(true), OfflineDirs: func() []metadata.UUID { return n.directoryIDs(false) },
 		IntervalMs: cfg.Int("broker.heartbeat.interval.ms"), LeaderGone: n.controller.LeaderGone,
 	})
 	ctx, cancel := context.WithTimeout(ctx, millis(cfg.Int("initial.broker.registration.timeout.ms")))
@@ -24,6 +24,7 @@ func (n *Node) register(ctx context.Context) error {
 	if err := n.lifecycle.Start(ctx); err != nil {
 		return fmt.Errorf("the controller does not let this broker in: %w", err)
 	}
+	n.registered.Store(true)
 	n.onStop("registration", func(context.Context) error { n.lifecycle.Stop(); return nil })
 	n.replicas.SetAsideStrays()
 	n.replicas.Start()
@@ -39,12 +40,12 @@ func (n *Node) endpoints() []metadata.Endpoint {
 	return out
 }
 
-// directoryIDs are those of the directories that serve.
-func (n *Node) directoryIDs() []metadata.UUID {
+// directoryIDs are those of the directories that serve, or of those that do not.
+func (n *Node) directoryIDs(online bool) []metadata.UUID {
 	var out []metadata.UUID
-	for _, dir := range n.store.Dirs() {
-		if dir.Offline == nil {
-			out = append(out, dir.DirectoryID)
+	for _, id := range n.store.DirectoryIDs(online) {
+		if id != metadata.ZeroUUID {
+			out = append(out, id)
 		}
 	}
 	return out

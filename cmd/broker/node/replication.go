@@ -29,6 +29,7 @@ func (n *Node) replication() replica.Replication {
 		BrokerEpoch: func() int64 { return n.lifecycle.BrokerEpoch() },
 		Dial:        n.dialBroker,
 		Alter:       n.alterISR,
+		Assign:      n.assignDirs,
 	}
 }
 
@@ -71,9 +72,18 @@ func (n *Node) brokerAddress(id int32) (string, bool) {
 }
 
 func (n *Node) alterISR(ctx context.Context, req *kmsg.AlterPartitionRequest) (*kmsg.AlterPartitionResponse, error) {
+	return askController[*kmsg.AlterPartitionResponse](ctx, n, req)
+}
+
+func (n *Node) assignDirs(ctx context.Context, req *kmsg.AssignReplicasToDirsRequest) (*kmsg.AssignReplicasToDirsResponse, error) {
+	return askController[*kmsg.AssignReplicasToDirsResponse](ctx, n, req)
+}
+
+// askController has a request of this broker's own decided.
+func askController[R kmsg.Response](ctx context.Context, n *Node, req kmsg.Request) (R, error) {
 	resp, err := n.controller.Do(ctx, protocol.Principal{Type: "User", Name: "ANONYMOUS"}, req)
 	if err != nil {
-		return nil, err
+		return *new(R), err
 	}
-	return resp.(*kmsg.AlterPartitionResponse), nil
+	return resp.(R), nil
 }

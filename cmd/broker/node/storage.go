@@ -6,6 +6,7 @@ import (
 
 	"grete/cluster/controller"
 	"grete/cluster/replica"
+	"grete/internal/config"
 	"grete/logstore"
 )
 
@@ -32,6 +33,8 @@ func (n *Node) openStore(ctx context.Context) error {
 		FlushOffsetCheckpointInterval: millis(cfg.Int("log.flush.offset.checkpoint.interval.ms")),
 		MaxOpenFiles:                  processDescriptors().files,
 		OnDirOffline:                  n.dirOffline,
+		OnDamage:                      n.damaged,
+		Scrub:                         scrubConfig(cfg.Layers),
 		Cleaner:                       n.cleanerConfig(cfg.Layers),
 		BrokerEpoch:                   n.registeredEpoch,
 	})
@@ -59,8 +62,26 @@ func (n *Node) dirOffline(dir string, reason error) {
 	if replicas := n.offlineTo.Load(); replicas != nil {
 		replicas.DirOffline(dir, reason)
 	}
+	if n.registered.Load() { // others are to lead what was led there
+		n.lifecycle.Beat()
+	}
 	if int(n.offlineDirs.Add(1)) == len(n.o.Config.LogDirs) {
 		n.fail(errNoDirectory)
+	}
+}
+
+// damaged runs on the store's scrubber, possibly before there are replicas: it will tell again.
+func (n *Node) damaged(d logstore.Damage) {
+	if replicas := n.offlineTo.Load(); replicas != nil {
+		replicas.Damaged(d)
+	}
+}
+
+// scrubConfig leaves the metadata log alone, which knows itself what it reads.
+func scrubConfig(l config.Layers) logstore.ScrubConfig {
+	return logstore.ScrubConfig{
+		Interval: millis(l.Int("log.scrub.interval.ms")), MaxBytesPerSecond: l.Float("log.scrub.io.max.bytes.per.second"),
+		Skip: func(id logstore.ID) bool { return id == controller.LogID },
 	}
 }
 
