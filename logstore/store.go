@@ -11,8 +11,6 @@ import (
 	"sync"
 
 	"golang.org/x/sync/errgroup"
-
-	"grete/internal/uuid"
 )
 
 // Store is all logs of a broker.
@@ -196,75 +194,6 @@ func (s *Store) Logs() []*Log {
 		logs = append(logs, l)
 	}
 	return logs
-}
-
-// Create makes the log in the online directory with the fewest logs, or returns the one that exists.
-// topicID goes to partition.metadata; an existing log of another topic id is ErrTopicIDMismatch.
-func (s *Store) Create(id ID, topicID [16]byte, cfg Config) (*Log, error) {
-	s.changing.Lock()
-	defer s.changing.Unlock()
-	if l := s.Log(id); l != nil {
-		return l, l.adopt(topicID, cfg)
-	}
-	d := s.emptiest()
-	if d == nil {
-		return nil, &Error{Log: id, Op: "create", Offset: -1, Err: s.anyOnline()}
-	}
-	l := s.newLog(id, d, cfg)
-	if err := l.create(topicID); err != nil {
-		return nil, l.failed("create", -1, err)
-	}
-	return l, s.add(l)
-}
-
-// adopt checks the topic id of a log that exists; one without gets it.
-func (l *Log) adopt(topicID [16]byte, cfg Config) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err := l.usable("open"); err != nil {
-		return err
-	}
-	has := l.TopicID()
-	if has == ([16]byte{}) && topicID != has {
-		if err := l.writePartitionMetadata(topicID); err != nil {
-			return l.failed("open", -1, err)
-		}
-		l.parent.made++
-		l.entries.made++
-	} else if has != topicID {
-		return l.fault("open", -1, fmt.Errorf("%w: it has %v, not %v", ErrTopicIDMismatch, uuid.UUID(has), uuid.UUID(topicID)))
-	}
-	l.Configure(cfg)
-	return nil
-}
-
-// create makes the directory. Nothing is synced until the first flush: a partition that a crash removes before was
-// empty as far as anybody was told.
-func (l *Log) create(topicID [16]byte) error {
-	if err := l.dir.forgetOld(l.id); err != nil {
-		return err
-	}
-	if err := l.store.o.FS.MkdirAll(*l.path.Load(), 0o755); err != nil {
-		return err
-	}
-	if topicID != ([16]byte{}) {
-		if err := l.writePartitionMetadata(topicID); err != nil {
-			return err
-		}
-	}
-	l.parent.made++
-	return l.loadEmpty(loadState{})
-}
-
-// emptiest is the online directory with the fewest logs, nil when all are offline.
-func (s *Store) emptiest() *logDir {
-	var best *logDir
-	for _, d := range s.dirs {
-		if d.offlineError() == nil && (best == nil || d.logCount.Load() < best.logCount.Load()) {
-			best = d
-		}
-	}
-	return best
 }
 
 // Delete renames the directory aside at once and removes it after FileDeleteDelayMs.

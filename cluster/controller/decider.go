@@ -49,6 +49,7 @@ func (d *decider) run() {
 		case first := <-ops:
 			d.serve(first)
 		case <-d.expired:
+			d.serveQueued() // a heartbeat may wait among them
 			d.fenceExpired()
 		case <-d.due:
 			d.holdRounds()
@@ -147,6 +148,10 @@ func (d *decider) serve(first *op) {
 			o.reply <- outcome{err: err}
 			continue
 		}
+		if len(values.values) == 0 && d.settled(o.request) {
+			o.reply <- outcome{response: response}
+			continue
+		}
 		made.add(values)
 		decided = append(decided, waiter{response: response, reply: o.reply})
 	}
@@ -161,6 +166,32 @@ func (d *decider) serve(first *op) {
 	}
 	d.armExpiry()
 	d.beginRounds()
+}
+
+// settled says whether the answer to a heartbeat that changes nothing holds whatever becomes of the records under way. It need not wait for them:
+// a broker that is busy applying what many partitions need is alive.
+func (d *decider) settled(req kmsg.Request) bool {
+	r, is := req.(*kmsg.BrokerHeartbeatRequest)
+	if !is {
+		return false
+	}
+	now, then := d.n.Image().Broker(r.BrokerID), d.pending.Broker(r.BrokerID)
+	return now != nil && then != nil && now.Epoch == then.Epoch && stateOf(now) == stateOf(then)
+}
+
+// serveQueued serves the requests that wait, as far as they can be.
+func (d *decider) serveQueued() {
+	for range queuedOps {
+		if !d.ready() {
+			return
+		}
+		select {
+		case o := <-d.n.ops:
+			d.serve(o)
+		default:
+			return
+		}
+	}
 }
 
 // encoded are records as the log gets them.

@@ -474,3 +474,31 @@ func TestAbandonedRequestsAreNotDecided(t *testing.T) {
 	}
 	r.kill(t)
 }
+
+// A node that is busy applying what others made answers heartbeats meanwhile, or its brokers would be taken for dead.
+func TestHeartbeatsDoNotWaitForTheImage(t *testing.T) {
+	r := newRig(memory(t), "/data", 1)
+	applying, done := make(chan struct{}), make(chan struct{})
+	r.onImage = func(_, now *metadata.Image, d metadata.Delta) {
+		if slices.Contains(d.Topics, "slow") {
+			close(applying)
+			<-done
+		}
+	}
+	must(t, r.open())
+	r.register(t)
+	defer r.kill(t)
+	created := make(chan struct{})
+	go func() {
+		defer close(created)
+		_, _ = r.Do(context.Background(), protocol.Principal{}, createRequest(1, "slow"))
+	}()
+	<-applying
+	beat := kmsg.NewPtrBrokerHeartbeatRequest()
+	beat.BrokerID, beat.BrokerEpoch, beat.CurrentMetadataOffset = 1, r.life.BrokerEpoch(), r.Image().Offset()
+	if resp := r.do(t, beat).(*kmsg.BrokerHeartbeatResponse); resp.ErrorCode != 0 || resp.IsFenced {
+		t.Errorf("%+v", resp)
+	}
+	close(done)
+	<-created
+}

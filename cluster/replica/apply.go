@@ -15,8 +15,28 @@ func (m *Manager) Apply(_, im *metadata.Image, delta metadata.Delta) {
 	m.applyMu.Lock()
 	defer m.applyMu.Unlock()
 	m.image.Store(im)
+	m.createLogs(im, delta.Topics)
 	m.applyTopics(im, delta.Topics, func() { m.applyConfigs(im, delta) })
 	m.retrySoon()
+}
+
+// createLogs makes the logs of new partitions, many at once. What is left, because it cannot be made or is in the way of a topic of before, applyTopics
+// sees to.
+func (m *Manager) createLogs(im *metadata.Image, names []string) {
+	var wanted []logstore.NewLog
+	for _, name := range names {
+		was, is := m.local(name), im.Topic(name)
+		if is == nil || was != nil && was.id != is.ID {
+			continue
+		}
+		config := m.o.TopicConfig(im, name)
+		for i := range is.Partitions {
+			if slices.Contains(is.Partitions[i].Replicas, m.o.NodeID) && was.partition(int32(i)) == nil {
+				wanted = append(wanted, logstore.NewLog{ID: logstore.ID{Topic: name, Partition: int32(i)}, TopicID: is.ID, Config: config.Log})
+			}
+		}
+	}
+	m.o.Store.CreateAll(wanted)
 }
 
 // applyTopics applies the topics of these names, does what else is due, and only then tells the coordinators.
