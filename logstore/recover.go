@@ -56,15 +56,10 @@ func (l *Log) recover(state loadState) (int64, error) {
 
 // isHole: batches are missing between a segment's end and the next one's base, both above the recovery point, as when
 // a crash took the last pages of the former. Compaction leaves such gaps too, but works below the recovery point only,
-// which it writes down before; where the checkpoint is lost, nothing is concluded.
+// which it writes down before; where the checkpoint is lost, nothing is concluded. Inside a segment a gap is no sign of
+// loss: a follower gets those of its leader's compacted log, and whether the topic is compacted nobody knows at this time.
 func (l *Log) isHole(end, base int64, state loadState) bool {
-	return end < base && base > l.cleaned.Load() && (state.checkpointed || !l.config().Compact)
-}
-
-// isGap: batches are missing inside a segment, and never were compacted. A compacted topic's follower gets its leader's
-// gaps.
-func (l *Log) isGap(end, next int64) bool {
-	return end < next && next > l.cleaned.Load() && !l.config().Compact
+	return end < base && base > l.cleaned.Load() && state.checkpointed
 }
 
 // rebuildProducersBelow brings the producer state to the offset from which recovery walks.
@@ -161,7 +156,7 @@ func (w *recovery) walk(size int64) error {
 // take checks a batch and makes it part of the log, or tells why it is not.
 func (w *recovery) take(o *openFile, pos int64, h batch.Batch) error {
 	size, _ := batchSize(h)
-	if err := w.checkOrder(h); err != nil {
+	if err := errors.Join(w.checkOrder(h), w.checkGap(o, pos+size, h)); err != nil {
 		return err
 	}
 	if h.LastOffset() >= w.recoveryPoint || h.Control() {
@@ -195,12 +190,26 @@ func (w *recovery) checkOrder(h batch.Batch) error {
 	switch {
 	case h.BaseOffset() < w.end:
 		return fmt.Errorf("%w: batch at offset %d where %d was due", ErrCorrupt, h.BaseOffset(), w.end)
-	case w.pos > 0 && w.log.isGap(w.end, h.BaseOffset()):
-		return fmt.Errorf("%w: batch at offset %d where %d was due", ErrCorrupt, h.BaseOffset(), w.end)
 	case h.LastOffset()-w.segment.base > maxRelativeOffset:
 		return fmt.Errorf("%w: offset %d does not fit its segment", ErrCorrupt, h.LastOffset())
 	case h.PartitionLeaderEpoch() < w.epoch:
 		return fmt.Errorf("%w: leader epoch %d after %d", ErrCorrupt, h.PartitionLeaderEpoch(), w.epoch)
+	}
+	return nil
+}
+
+// checkGap refuses a batch behind a gap when the batch after it, which begins at next, lies in the gap: the offset of the former is
+// damaged then, which no checksum covers.
+func (w *recovery) checkGap(o *openFile, next int64, h batch.Batch) error {
+	if h.BaseOffset() <= w.end || next+headerBytes > w.segment.size.Load() {
+		return nil
+	}
+	after := make(batch.Batch, headerBytes)
+	if _, err := o.ReadAt(after, next); err != nil {
+		return err
+	}
+	if _, ok := batchSize(after); ok && after.BaseOffset() <= h.LastOffset() {
+		return fmt.Errorf("%w: batch at offset %d where %d was due, before one at %d", ErrCorrupt, h.BaseOffset(), w.end, after.BaseOffset())
 	}
 	return nil
 }

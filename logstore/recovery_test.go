@@ -141,10 +141,37 @@ func TestRecoveryCutsAtAHole(t *testing.T) {
 	second := l.segments()[1].base
 	must(t, l.store.Close())
 	makeUnclean(t, mem)
+	must(t, writeFile(mem, path.Join(testDir, recoveryPointFile), []byte("0\n0\n"), true)) // where it is lost, nothing is concluded
 	must(t, mem.Remove(segmentFile(second, logSuffix)))
 	l = reopened(t, mem)
 	if l.EndOffset() != second {
 		t.Fatalf("end %d, want %d", l.EndOffset(), second)
+	}
+	must(t, l.store.Close())
+}
+
+// TestGapsOfACompactedLeaderSurviveAKill: what a follower copies of a compacted log has gaps that its own cleaner did not make, and
+// when it starts nobody knows what topic it is. A kill must not cut its log there.
+func TestGapsOfACompactedLeaderSurviveAKill(t *testing.T) {
+	mem := vfs.NewMem()
+	s := openTest(t, testOptions(mem))
+	c := compactConfig()
+	c.SegmentBytes = 500
+	l := createTest(t, s, c)
+	offset := int64(0)
+	for i := range 20 {
+		b := plain(t, 2, 60, int64(1000+i))
+		b.SetBaseOffset(offset)
+		b.SetPartitionLeaderEpoch(0)
+		must(t, l.AppendAsFollower(b))
+		offset = b.LastOffset() + 1 + int64(i%3)*7
+	}
+	end, batches := l.EndOffset(), len(readBatches(t, l, 0, l.EndOffset()))
+	killed := mem.CrashClone(rand.New(rand.NewPCG(1, 1)), 100)
+	must(t, s.Close())
+	l = reopened(t, killed) // with the configuration of no topic
+	if got := len(readBatches(t, l, 0, l.EndOffset())); l.EndOffset() != end || got != batches {
+		t.Fatalf("%d batches up to %d, want %d up to %d", got, l.EndOffset(), batches, end)
 	}
 	must(t, l.store.Close())
 }

@@ -18,6 +18,15 @@ import (
 // COMPAT_TARGET=kafka runs it against Apache Kafka.
 func live(t *testing.T) (load.Config, load.Node) {
 	t.Helper()
+	cfg := config(t)
+	node, err := load.StartNode(context.Background(), kafka.StartTarget, t.TempDir())
+	kafka.SkipOrFail(t, err)
+	t.Cleanup(func() { _ = node.Kill() })
+	return cfg, node
+}
+
+func config(t *testing.T) load.Config {
+	t.Helper()
 	cfg := load.Default()
 	cfg.Seed = uint64(time.Now().UnixNano())
 	if s := os.Getenv("HISTORY_SEED"); s != "" {
@@ -26,10 +35,7 @@ func live(t *testing.T) (load.Config, load.Node) {
 	if s := os.Getenv("HISTORY_SECONDS"); s != "" {
 		cfg.Duration = time.Duration(number(t, s)) * time.Second
 	}
-	node, err := load.StartNode(context.Background(), kafka.StartTarget, t.TempDir())
-	kafka.SkipOrFail(t, err)
-	t.Cleanup(func() { _ = node.Kill() })
-	return cfg, node
+	return cfg
 }
 
 func number(t *testing.T, s string) int64 {
@@ -41,7 +47,7 @@ func number(t *testing.T, s string) int64 {
 }
 
 // runAndCheck keeps the history of a failed run, and says where.
-func runAndCheck(t *testing.T, cfg load.Config, node load.Node) *history.Report {
+func runAndCheck(t *testing.T, cfg load.Config, nodes ...load.Node) *history.Report {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "grete-history")
 	if err != nil {
@@ -59,7 +65,7 @@ func runAndCheck(t *testing.T, cfg load.Config, node load.Node) *history.Report 
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(load.Run(context.Background(), cfg, []load.Node{node}, rec, t.Logf), rec.Close()); err != nil {
+	if err := errors.Join(load.Run(context.Background(), cfg, nodes, rec, t.Logf), rec.Close()); err != nil {
 		t.Fatal(err)
 	}
 	ops, err := history.Load(file)

@@ -22,12 +22,7 @@ func (n *Node) openStore(ctx context.Context) error {
 	n.logDefaults = replica.NewTopicConfig(cfg.Topic(nil), cfg.Int("producer.id.expiration.ms")).Log
 	n.store, err = logstore.Open(ctx, logstore.Options{
 		FS: n.o.FS, Clock: n.o.Clock, Log: n.o.Log, Dirs: cfg.LogDirs, Defaults: n.logDefaults,
-		ConfigOf: func(id logstore.ID) logstore.Config {
-			if id == controller.LogID { // must not be treated as a topic until the controller has it
-				return controller.LogConfig(n.logDefaults)
-			}
-			return n.logDefaults
-		},
+		ConfigOf:                      n.configBeforeMetadata,
 		RecoveryThreads:               int(cfg.Int("num.recovery.threads.per.data.dir")),
 		CheckInterval:                 millis(cfg.Int("log.retention.check.interval.ms")),
 		FlushOffsetCheckpointInterval: millis(cfg.Int("log.flush.offset.checkpoint.interval.ms")),
@@ -43,6 +38,16 @@ func (n *Node) openStore(ctx context.Context) error {
 	}
 	n.onStop("logs", func(context.Context) error { return n.store.Close() })
 	return nil
+}
+
+// configBeforeMetadata is a log's until the metadata says how its topic is configured: nothing is deleted or compacted by then.
+func (n *Node) configBeforeMetadata(id logstore.ID) logstore.Config {
+	if id == controller.LogID { // it is no topic
+		return controller.LogConfig(n.logDefaults)
+	}
+	c := n.logDefaults
+	c.Delete, c.Compact = false, false
+	return c
 }
 
 // registeredEpoch is the broker epoch of this run, logstore.NoBrokerEpoch before the registration.

@@ -87,34 +87,47 @@ func (r *run) finish(ctx context.Context) error {
 	return nil
 }
 
-// settled waits until the last stable offsets are the high watermarks; open says which are not when ctx ends.
+// settled waits until the last stable offsets are the high watermarks; open says which are not when ctx is about to end.
 func settled(ctx context.Context, adm *kadm.Client, topics []string) (ends []history.Position, open string, err error) {
 	for {
-		stable, err := adm.ListCommittedOffsets(ctx, topics...)
+		deadline, _ := ctx.Deadline()
+		last := time.Until(deadline) < 20*time.Second
+		stable, high, err := bothEnds(ctx, adm, topics)
 		if err == nil {
-			err = stable.Error()
-		}
-		if err != nil {
-			return nil, "", err
-		}
-		high, err := adm.ListEndOffsets(ctx, topics...)
-		if err == nil {
-			err = high.Error()
-		}
-		if err != nil {
-			return nil, "", err
-		}
-		ends, open = nil, ""
-		high.Each(func(o kadm.ListedOffset) {
-			ends = append(ends, history.Position{Partition: history.Partition{Topic: o.Topic, ID: o.Partition}, Offset: o.Offset})
-			if s, _ := stable.Lookup(o.Topic, o.Partition); s.Offset != o.Offset {
-				open = fmt.Sprintf("%s-%d: last stable offset %d, high watermark %d", o.Topic, o.Partition, s.Offset, o.Offset)
+			if ends, open = compareEnds(stable, high); open == "" || last {
+				return ends, open, nil
 			}
-		})
-		if deadline, _ := ctx.Deadline(); open == "" || time.Until(deadline) < 20*time.Second || !wait(ctx, 500*time.Millisecond) {
-			return ends, open, nil
+		} else if last { // until then a leader may be about to be elected
+			return nil, "", err
+		}
+		if !wait(ctx, 500*time.Millisecond) {
+			return nil, "", ctx.Err()
 		}
 	}
+}
+
+func compareEnds(stable, high kadm.ListedOffsets) (ends []history.Position, open string) {
+	high.Each(func(o kadm.ListedOffset) {
+		ends = append(ends, history.Position{Partition: history.Partition{Topic: o.Topic, ID: o.Partition}, Offset: o.Offset})
+		if s, _ := stable.Lookup(o.Topic, o.Partition); s.Offset != o.Offset {
+			open = fmt.Sprintf("%s-%d: last stable offset %d, high watermark %d", o.Topic, o.Partition, s.Offset, o.Offset)
+		}
+	})
+	return ends, open
+}
+
+// bothEnds are last stable offsets and high watermarks.
+func bothEnds(ctx context.Context, adm *kadm.Client, topics []string) (stable, high kadm.ListedOffsets, err error) {
+	if stable, err = adm.ListCommittedOffsets(ctx, topics...); err == nil {
+		err = stable.Error()
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if high, err = adm.ListEndOffsets(ctx, topics...); err == nil {
+		err = high.Error()
+	}
+	return stable, high, err
 }
 
 // readAll reads from the first offsets to ends; open is why a read_committed reader cannot get there.

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"grete/compat-tests/kafka"
 	"grete/internal/history"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -20,7 +21,9 @@ type Config struct {
 	Seed     uint64
 	Duration time.Duration
 	Faults   []string // of Kinds; none: an undisturbed run
+	AtOnce   int      // how many nodes are disturbed at the same time; 0: one
 	Settle   time.Duration
+	Links    *kafka.Links // what CutNode cuts
 
 	Partitions  int32
 	Replication int16
@@ -78,7 +81,7 @@ func Run(ctx context.Context, cfg Config, nodes []Node, rec *history.Recorder, l
 	working, stop := context.WithTimeout(ctx, cfg.Duration)
 	defer stop()
 	r.startClients(working)
-	err := r.disturb(working, rand.New(rand.NewPCG(cfg.Seed, 0)), nodes)
+	err := r.disturb(working, nodes)
 	<-working.Done()
 	r.wg.Wait()
 	if err != nil {

@@ -2,15 +2,11 @@ package load
 
 import (
 	"context"
-	"fmt"
-	"math/rand/v2"
 	"net"
+	"slices"
 	"strconv"
-	"strings"
-	"time"
 
 	"grete/compat-tests/kafka"
-	"grete/internal/history"
 )
 
 // Node is a broker that faults are done to.
@@ -18,6 +14,7 @@ type Node interface {
 	Addr() string
 	Dir() string // of its partitions
 	Kill() error // -9
+	Stop() error
 	Start(context.Context) error
 	Pause() error // SIGSTOP
 	Resume() error
@@ -28,10 +25,18 @@ const (
 	KillNode  = "kill"   // kill -9, and a restart
 	PauseNode = "pause"  // SIGSTOP, and SIGCONT
 	Damage    = "damage" // kill -9, damage that must not matter, and a restart
+
+	StopNode = "stop"    // a controlled shutdown, and a restart
+	CutNode  = "cut"     // the links to some or all other nodes are cut, and joined
+	WipeNode = "wipe"    // kill -9, a data directory without partitions, and a restart; where everything is replicated before
+	KillAll  = "killall" // kill -9 of every node at once, and a restart
 )
 
-// Kinds are the faults there are.
-var Kinds = []string{KillNode, PauseNode, Damage}
+// Kinds are the faults that a lone node survives; ClusterKinds those that a cluster does.
+var (
+	Kinds        = []string{KillNode, PauseNode, Damage}
+	ClusterKinds = append(slices.Clone(Kinds), StopNode, CutNode, WipeNode, KillAll)
+)
 
 // process is a node of the harness; it keeps its directory and port.
 type process struct {
@@ -72,60 +77,4 @@ func (p *process) Start(ctx context.Context) error {
 		p.Broker = b
 	}
 	return err
-}
-
-// disturb does faults until ctx ends, and leaves every node running.
-func (r *run) disturb(ctx context.Context, rng *rand.Rand, nodes []Node) error {
-	if len(r.cfg.Faults) == 0 {
-		return nil
-	}
-	for wait(ctx, time.Second+time.Duration(rng.IntN(3000))*time.Millisecond) {
-		node := nodes[rng.IntN(len(nodes))]
-		kind := r.cfg.Faults[rng.IntN(len(r.cfg.Faults))]
-		op := history.Op{Kind: history.Fault, BeganNs: r.nowNs(), Note: kind + " " + node.Addr()}
-		var err error
-		switch kind {
-		case KillNode:
-			err = killAndStart(ctx, rng, node)
-		case Damage:
-			var done []string
-			done, err = damageAndStart(ctx, rng, node)
-			op.Note += ": " + strings.Join(done, ", ")
-		case PauseNode:
-			err = pauseAndResume(ctx, rng, node)
-		default:
-			err = fmt.Errorf("unknown fault %q", kind)
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", op.Note, err)
-		}
-		r.record(op)
-	}
-	return nil
-}
-
-func killAndStart(ctx context.Context, rng *rand.Rand, node Node) error {
-	if err := node.Kill(); err != nil {
-		return err
-	}
-	wait(ctx, time.Duration(rng.IntN(1500))*time.Millisecond)
-	return node.Start(context.WithoutCancel(ctx))
-}
-
-func damageAndStart(ctx context.Context, rng *rand.Rand, node Node) (done []string, err error) {
-	if err := node.Kill(); err != nil {
-		return nil, err
-	}
-	if done, err = damage(rng, node.Dir()); err != nil {
-		return done, err
-	}
-	return done, node.Start(context.WithoutCancel(ctx))
-}
-
-func pauseAndResume(ctx context.Context, rng *rand.Rand, node Node) error {
-	if err := node.Pause(); err != nil {
-		return err
-	}
-	wait(ctx, time.Duration(100+rng.IntN(4000))*time.Millisecond)
-	return node.Resume()
 }

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -74,21 +73,23 @@ func run(ctx context.Context, args []string) error {
 	flags.IntVar(&cfg.Balanced, "balanced", cfg.Balanced, "consumers in a KIP-848 group")
 	flags.IntVar(&cfg.RecordsPerSecond, "rate", cfg.RecordsPerSecond, "records per second of a producer")
 	faults := flags.String("faults", strings.Join(cfg.Faults, ","), "of "+strings.Join(load.Kinds, ", ")+"; empty: none")
+	flags.IntVar(&cfg.AtOnce, "at-once", 1, "nodes that are disturbed at the same time")
+	brokers := flags.Int("brokers", 1, "3 or more: a cluster, whose faults may be "+strings.Join(load.ClusterKinds, ", "))
 	target := flags.String("target", "grete", "the broker: grete or kafka")
 	out := flags.String("o", "history.jsonl", "the history")
 	_ = flags.Parse(args)
 	cfg.Faults = strings.FieldsFunc(*faults, func(c rune) bool { return c == ',' })
 
-	node, err := startNode(ctx, *target)
+	nodes, stop, err := start(ctx, &cfg, *target, *brokers)
 	if err != nil {
 		return err
 	}
-	defer node.Kill()
+	defer stop()
 	rec, err := history.Create(*out)
 	if err != nil {
 		return err
 	}
-	err = load.Run(ctx, cfg, []load.Node{node}, rec, func(f string, a ...any) { fmt.Fprintf(os.Stderr, f+"\n", a...) })
+	err = load.Run(ctx, cfg, nodes, rec, func(f string, a ...any) { fmt.Fprintf(os.Stderr, f+"\n", a...) })
 	if closed := rec.Close(); err == nil {
 		err = closed
 	}
@@ -98,15 +99,25 @@ func run(ctx context.Context, args []string) error {
 	return check([]string{*out})
 }
 
-func startNode(ctx context.Context, target string) (load.Node, error) {
-	start := kafka.StartGrete
+func start(ctx context.Context, cfg *load.Config, target string, brokers int) (nodes []load.Node, stop func(), err error) {
+	begin := kafka.StartGrete
 	if target == "kafka" {
-		start = kafka.StartApache
+		begin = kafka.StartApache
 	}
 	dir, err := os.MkdirTemp("", "history")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	fmt.Fprintln(os.Stderr, "broker in", filepath.Join(dir, "data"))
-	return load.StartNode(ctx, start, dir)
+	fmt.Fprintln(os.Stderr, "data in", dir)
+	if brokers == 1 {
+		node, err := load.StartNode(ctx, begin, dir)
+		return []load.Node{node}, func() { _ = node.Kill() }, err
+	}
+	o := load.ClusterOptions(brokers)
+	o.Dir, o.Start = dir, begin
+	cluster, err := kafka.StartCluster(ctx, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	return cfg.OnCluster(cluster), cluster.Kill, nil
 }
