@@ -20,6 +20,7 @@ type Broker struct {
 	// Controllers are the listeners for other nodes of the metadata quorum; Voters is controller.quorum.voters.
 	Controllers []Listener
 	Voters      []Voter
+	Gossip      Gossip
 	// Unused are properties that were set, and that Kafka knows, but that change nothing here.
 	Unused []string
 }
@@ -32,7 +33,7 @@ func Load(s Sources) (*Broker, error) {
 	}
 	b := &Broker{Layers: Layers{Static: st.values}, ClusterID: s.clusterID()}
 	for _, step := range []func(*static, Sources) error{
-		b.loadIdentity, b.loadDirectories, b.loadListeners, b.loadQuorum, b.checkNumbers,
+		b.loadIdentity, b.loadDirectories, b.loadListeners, b.loadQuorum, b.loadGossip, b.checkNumbers,
 	} {
 		if err := step(st, s); err != nil {
 			return nil, err
@@ -79,7 +80,11 @@ func (b *Broker) loadListeners(st *static, s Sources) error {
 	if err != nil {
 		return err
 	}
-	all, err := parseListeners(b.List("listeners"), protocols)
+	items, err := b.splitGossip(b.List("listeners"))
+	if err != nil {
+		return st.refuse("listeners", err.Error())
+	}
+	all, err := parseListeners(items, protocols)
 	if err != nil {
 		return st.refuse("listeners", err.Error())
 	}

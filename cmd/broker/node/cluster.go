@@ -9,7 +9,6 @@ import (
 	"grete/cluster/controller"
 	"grete/cluster/metadata"
 	"grete/cluster/raftlog"
-	"grete/internal/uuid"
 )
 
 // startController opens the metadata log and joins its quorum.
@@ -24,7 +23,6 @@ func (n *Node) startController(ctx context.Context) error {
 		Clock: n.o.Clock, Rand: n.newRand(), Logger: n.o.Log, Config: cfg.Layers,
 		OnImage: n.applyImage, OnFailure: n.fail, Probe: n.probe,
 	}
-	n.incarnation = uuid.New(n.random)
 	peers := n.connect(&o)
 	n.controller, err = controller.Start(ctx, o)
 	if err != nil {

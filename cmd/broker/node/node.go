@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"grete/cluster"
 	"grete/cluster/controller"
 	"grete/cluster/metadata"
 	"grete/cluster/replica"
@@ -29,6 +30,7 @@ type Node struct {
 
 	sockets       *sockets
 	quorum        *quorum
+	membership    cluster.Membership // nil: there is no gossip
 	store         *logstore.Store
 	replicas      *replica.Manager
 	groups        *group.Service

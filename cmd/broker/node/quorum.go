@@ -80,11 +80,15 @@ func (n *Node) controllerAddress(id int32) (string, bool) {
 
 // joinCluster serves the controller listeners and finds out which cluster the voters make.
 func (n *Node) joinCluster(ctx context.Context) error {
+	n.incarnation = uuid.New(n.random)
 	n.quorum = &quorum{}
 	n.quorum.Knowledge = cluster.NewKnowledge(n.o.Config.NodeID, n.voterIDs(), func(id int32) bool { return n.quorum.image().Broker(id) != nil })
 	n.clusterID = n.o.Config.ClusterID
 	if len(n.o.Config.Controllers) > 0 {
 		n.serveControllers()
+	}
+	if err := n.startGossip(ctx); err != nil {
+		return err
 	}
 	if n.clusterID != "" || len(n.voterIDs()) == 1 {
 		return nil

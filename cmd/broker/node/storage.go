@@ -19,6 +19,7 @@ func (n *Node) openStore(ctx context.Context) error {
 	}
 	n.clusterID = clusterID
 	n.quorum.Set(clusterID)
+	n.formed()
 	n.logDefaults = replica.NewTopicConfig(cfg.Topic(nil), cfg.Int("producer.id.expiration.ms")).Log
 	n.store, err = logstore.Open(ctx, logstore.Options{
 		FS: n.o.FS, Clock: n.o.Clock, Log: n.o.Log, Dirs: cfg.LogDirs, Defaults: n.logDefaults,

@@ -1,0 +1,209 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+	"github.com/rs/zerolog"
+
+	"grete/internal/clock"
+)
+
+// Membership is who is there, as gossip has it: suggestions, which change no metadata (docs/adr/0008).
+type Membership interface {
+	// Peers are the nodes that are there, this one included, by id.
+	Peers() []Peer
+	// Doubtful are nodes that gossip keeps out: of this node's id, or of another cluster.
+	Doubtful() []Peer
+	// Formed tells the others which cluster this node belongs to; nodes of others are kept out from then on.
+	Formed(clusterID string)
+	// Close takes leave of the others, as far as ctx allows.
+	Close(ctx context.Context) error
+}
+
+// GossipOptions describe a node that gossips.
+type GossipOptions struct {
+	Self Peer
+	Join []string // host:port of nodes to begin with
+	Key  []byte   // gossip.key; nil: nothing is encrypted
+	// Streams and Packets are bound to the same port, and closed by Gossip.
+	Streams   net.Listener
+	Packets   net.PacketConn
+	Advertise net.IP // where the others reach this node
+	Dial      func(ctx context.Context, address string) (net.Conn, error)
+	Clock     clock.Clock
+	Log       zerolog.Logger
+	// OnGone is told of a node that gossip has given up; it must not block.
+	OnGone func(Peer)
+}
+
+// Bounds of gossip.
+const (
+	maxPeers        = 1000 // nodes known, those given up within forgetAfter included; more are refused
+	maxDoubtful     = 16   // nodes that are kept out and remembered
+	maxStreams      = 64   // connections at a time; more are closed
+	maxStreamBytes  = 1 << 20
+	maxPacketBytes  = 64 << 10
+	packetsPerTenth = 2000 // packets taken in a tenth of a second; more are dropped
+)
+
+const (
+	// The pace of failure detection: a silent node is suspected after probeInterval and probeTimeout, and given up within a second or two.
+	probeInterval = 300 * time.Millisecond
+	probeTimeout  = 150 * time.Millisecond
+	forgetAfter   = time.Minute
+	joinPatience  = time.Second
+	rejoinEvery   = 2 * time.Second // seeds that are not there are asked again
+	leaveTimeout  = 300 * time.Millisecond
+	updateTimeout = time.Millisecond // it goes out in any case
+)
+
+// Gossip is Membership over memberlist, which tells time and draws chance by itself: what it says is advice. Under testing/synctest its time
+// is the test's.
+type Gossip struct {
+	o         GossipOptions
+	list      *memberlist.Memberlist
+	transport *transport
+	cancel    context.CancelFunc
+	wg        sync.WaitGroup
+
+	mu       sync.Mutex
+	self     Peer
+	known    map[string]*known // by name
+	doubtful []Peer
+	leaving  bool
+}
+
+// known is a node that was let in. memberlist changes its own nodes while others read them, so this is a copy.
+type known struct {
+	peer    Peer
+	address string
+	there   bool
+	gone    time.Time // when it was given up
+}
+
+// StartGossip opens gossip and asks the seeds, for joinPatience at most. That none of them is there is no error: they are asked again
+// until Close.
+func StartGossip(ctx context.Context, o GossipOptions) (*Gossip, error) {
+	if _, err := o.Self.encode(); err != nil {
+		return nil, err
+	}
+	g := &Gossip{o: o, self: o.Self, known: map[string]*known{}}
+	g.transport = newTransport(&g.o)
+	var err error
+	if g.list, err = memberlist.Create(g.config()); err != nil {
+		_ = g.transport.Shutdown()
+		return nil, fmt.Errorf("gossip: %w", err)
+	}
+	ctx, g.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	asked := make(chan struct{})
+	g.wg.Go(func() { g.join(); close(asked); g.rejoin(ctx) })
+	patience, done := clock.WithTimeout(ctx, o.Clock, joinPatience)
+	defer done()
+	select {
+	case <-asked:
+	case <-patience.Done():
+	}
+	return g, nil
+}
+
+func (g *Gossip) config() *memberlist.Config {
+	c := memberlist.DefaultLANConfig()
+	c.Name, c.Transport = g.o.Self.name(), g.transport
+	c.SecretKey, c.GossipVerifyIncoming, c.GossipVerifyOutgoing = g.o.Key, true, true
+	c.EnableCompression = false // nothing compressed is taken either
+	c.ProbeInterval, c.ProbeTimeout = probeInterval, probeTimeout
+	c.SuspicionMult, c.SuspicionMaxTimeoutMult = 3, 2 // from 0.9 s, when others confirm, to 1.8 s
+	c.GossipInterval, c.TCPTimeout = 100*time.Millisecond, 2*time.Second
+	c.DeadNodeReclaimTime = time.Second // a node may come back at another address
+	c.RequireNodeNames = false
+	d := delegate{g}
+	c.Delegate, c.Events, c.Alive, c.Conflict = d, d, d, d
+	c.Logger = log.New(&listLog{log: g.o.Log, clock: g.o.Clock}, "", 0)
+	return c
+}
+
+// join asks the seeds that are not there, each once.
+func (g *Gossip) join() {
+	for _, seed := range g.o.Join {
+		if !g.reached(seed) {
+			_, _ = g.list.Join([]string{seed})
+		}
+	}
+}
+
+// reached says whether the node at an address is a member already.
+func (g *Gossip) reached(address string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, k := range g.known {
+		if k.there && k.address == address {
+			return true
+		}
+	}
+	return false
+}
+
+func (g *Gossip) rejoin(ctx context.Context) {
+	for clock.Pause(ctx, g.o.Clock, rejoinEvery) == nil {
+		g.join()
+		g.forget()
+	}
+}
+
+// forget makes room for others once memberlist has let go of a node, too.
+func (g *Gossip) forget() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for name, k := range g.known {
+		if !k.there && g.o.Clock.Now().Sub(k.gone) > forgetAfter {
+			delete(g.known, name)
+		}
+	}
+}
+
+// Peers is Membership's.
+func (g *Gossip) Peers() []Peer {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var out []Peer
+	for _, k := range g.known {
+		if k.there {
+			out = append(out, k.peer)
+		}
+	}
+	slices.SortFunc(out, byNodeID)
+	return out
+}
+
+// Doubtful is Membership's.
+func (g *Gossip) Doubtful() []Peer {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Clone(g.doubtful)
+}
+
+// Formed is Membership's.
+func (g *Gossip) Formed(clusterID string) {
+	g.mu.Lock()
+	g.self.ClusterID = clusterID
+	g.mu.Unlock()
+	_ = g.list.UpdateNode(updateTimeout)
+}
+
+// Close is Membership's.
+func (g *Gossip) Close(context.Context) error {
+	g.mu.Lock()
+	g.leaving = true
+	g.mu.Unlock()
+	g.cancel()
+	g.wg.Wait()
+	_ = g.list.Leave(leaveTimeout)
+	return g.list.Shutdown()
+}

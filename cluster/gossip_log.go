@@ -1,0 +1,44 @@
+package cluster
+
+import (
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"grete/internal/clock"
+)
+
+// logEvery is how often memberlist may complain: whoever can send packets can make it.
+const logEvery = 10 * time.Second
+
+// listLog gives memberlist's lines to zerolog. Its information is our detail.
+type listLog struct {
+	log   zerolog.Logger
+	clock clock.Clock
+
+	mu         sync.Mutex
+	last       time.Time
+	suppressed int
+}
+
+// Write is io.Writer's; p is one line.
+func (l *listLog) Write(p []byte) (int, error) {
+	line := strings.TrimSpace(string(p))
+	complaint := strings.HasPrefix(line, "[ERR]") || strings.HasPrefix(line, "[WARN]") || strings.HasPrefix(line, "[ERROR]")
+	_, text, _ := strings.Cut(line, "memberlist: ")
+	if !complaint {
+		l.log.Debug().Str("detail", text).Msg("gossip")
+		return len(p), nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now := l.clock.Now(); l.last.IsZero() || now.Sub(l.last) >= logEvery {
+		l.log.Warn().Str("detail", text).Int("suppressed", l.suppressed).Msg("gossip was refused or went wrong")
+		l.last, l.suppressed = now, 0
+		return len(p), nil
+	}
+	l.suppressed++
+	return len(p), nil
+}

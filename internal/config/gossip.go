@@ -1,0 +1,117 @@
+package config
+
+import (
+	"encoding/base64"
+	"errors"
+	"net"
+	"slices"
+	"strings"
+)
+
+// GossipPort is where nodes gossip unless told otherwise.
+const GossipPort = "7946"
+
+// gossipListener is the name of the listener for gossip, which has no security protocol.
+const gossipListener = "GOSSIP"
+
+// Gossip is how a node finds others.
+type Gossip struct {
+	// Listen is where; nil: there is no gossip.
+	Listen *Listener
+	// Implied: nobody asked for the listener. It is opened where that is possible.
+	Implied bool
+	Join    []string // host:port
+	Key     []byte   // nil: nothing is encrypted
+	Expect  int      // gossip.expect
+}
+
+// splitGossip takes GOSSIP://host:port out of listeners.
+func (b *Broker) splitGossip(items []string) (others []string, err error) {
+	for _, item := range items {
+		name, _, _ := strings.Cut(item, "://")
+		if strings.ToUpper(name) != gossipListener {
+			others = append(others, item)
+			continue
+		}
+		l, err := parseListener(item)
+		switch {
+		case err != nil:
+			return nil, err
+		case b.Gossip.Listen != nil:
+			return nil, errors.New("each listener must have a different name, GOSSIP comes twice")
+		}
+		b.Gossip.Listen = &l
+	}
+	return others, nil
+}
+
+// loadGossip reads gossip.*. Seeds and listener default from the voters' hosts, where these differ: several nodes of one machine cannot share a
+// port.
+func (b *Broker) loadGossip(st *static, _ Sources) error {
+	key, err := parseGossipKey(b.Text("gossip.key"))
+	if err != nil {
+		return &StartError{"gossip.key", "[hidden]", st.from["gossip.key"], err.Error()}
+	}
+	g := &b.Gossip
+	g.Key, g.Expect = key, int(b.Int("gossip.expect"))
+	for _, seed := range b.List("gossip.join") {
+		address := withGossipPort(seed)
+		if address == "" {
+			return st.refuse("gossip.join", seed+" is not host:port")
+		}
+		g.Join = append(g.Join, address)
+	}
+	if hosts := b.voterHosts(); g.Join == nil && len(hosts) > 1 {
+		for _, host := range hosts {
+			g.Join = append(g.Join, net.JoinHostPort(host, GossipPort))
+		}
+	}
+	switch {
+	case g.Expect > 0 && len(g.Join) == 0:
+		return st.refuse("gossip.expect", "needs gossip.join")
+	case g.Listen == nil && len(g.Join) > 0:
+		l := Listener{Name: gossipListener, Port: 7946}
+		if len(b.Controllers) > 0 {
+			l.Host = b.Controllers[0].Host
+		}
+		g.Listen, g.Implied = &l, b.Text("gossip.join") == ""
+	}
+	return nil
+}
+
+// voterHosts are the hosts of controller.quorum.voters; none when two are the same.
+func (b *Broker) voterHosts() []string {
+	var hosts []string
+	for _, v := range b.Voters {
+		host, _, err := net.SplitHostPort(v.Address)
+		if err != nil || slices.Contains(hosts, host) {
+			return nil
+		}
+		hosts = append(hosts, host)
+	}
+	return hosts
+}
+
+// withGossipPort completes host or host:port; "" when it is neither.
+func withGossipPort(seed string) string {
+	host, port, err := net.SplitHostPort(seed)
+	if err != nil {
+		host, port = strings.Trim(seed, "[]"), GossipPort
+	}
+	if host == "" || strings.ContainsAny(host, "/ ") || port == "" {
+		return ""
+	}
+	return net.JoinHostPort(host, port)
+}
+
+// parseGossipKey reads base64 of an AES key; "" is none.
+func parseGossipKey(text string) ([]byte, error) {
+	if text == "" {
+		return nil, nil
+	}
+	key, err := base64.StdEncoding.DecodeString(text)
+	if err != nil || !slices.Contains([]int{16, 24, 32}, len(key)) {
+		return nil, errors.New("must be base64 of 16, 24 or 32 bytes, as openssl rand -base64 32 makes them")
+	}
+	return key, nil
+}
