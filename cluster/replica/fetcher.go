@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -40,6 +41,7 @@ type followedPartition struct {
 	epoch    int32
 	failures int
 	notUntil time.Time
+	lag      atomic.Int64 // how far its end is behind the leader's high watermark, as of the last answer
 }
 
 // Pauses after failures double from the first to replica.fetch.backoff.ms: a leader that has not heard of its leadership yet will have

@@ -66,11 +66,15 @@ func (f *fetcher) append(p *followedPartition, asked position, answer *kmsg.Fetc
 	flushDue, err := p.replicate(p.epoch, fetched{
 		offset: asked.offset, records: answer.RecordBatches, highWatermark: answer.HighWatermark, logStart: answer.LogStartOffset,
 	})
-	if err != nil || !flushDue {
+	if err != nil {
 		return err
 	}
-	flushes.Add(1)
 	log := p.Log()
+	p.lag.Store(max(answer.HighWatermark-log.EndOffset(), 0))
+	if !flushDue {
+		return nil
+	}
+	flushes.Add(1)
 	log.FlushAsync(log.EndOffset(), func(error) { flushes.Done() }) // a failure has taken the directory offline
 	return nil
 }

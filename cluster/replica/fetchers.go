@@ -1,8 +1,14 @@
 package replica
 
 import (
+	"fmt"
 	"hash/fnv"
+	"maps"
+	"slices"
+	"strconv"
 	"sync"
+
+	"grete/internal/metrics"
 )
 
 // fetchers has, per leader, as many fetchers as num.replica.fetchers says, each with its partitions and one connection.
@@ -72,6 +78,25 @@ func (x *fetchers) follow(p *Partition) {
 	}
 	x.of[p] = f
 	f.add(p, epoch)
+}
+
+// Lags shows how far each partition is that is fetched from a leader, under Kafka's name of the thread that would.
+func (m *Manager) Lags(yield func(metrics.LagState)) {
+	m.fetchers.mu.Lock()
+	running := slices.Collect(maps.Values(m.fetchers.byKey))
+	m.fetchers.mu.Unlock()
+	for _, f := range running {
+		f.lags(yield)
+	}
+}
+
+func (f *fetcher) lags(yield func(metrics.LagState)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	name := fmt.Sprintf("ReplicaFetcherThread-%d-%d", f.key.number, f.key.leader)
+	for _, p := range f.parts {
+		yield(metrics.LagState{Fetcher: name, Topic: p.Topic, Partition: strconv.Itoa(int(p.Index)), Lag: p.lag.Load()})
+	}
 }
 
 func numberOf(p *Partition, fetchers int) int {

@@ -32,7 +32,7 @@ func (p *Partition) resetFollowers(s *state, continued bool) {
 		}
 		f := p.follower(id)
 		if f == nil || !continued {
-			f = &follower{id: id, end: -1, brokerEpoch: -1}
+			f = &follower{id: id, end: -1, logStart: -1, brokerEpoch: -1}
 			if slices.Contains(s.isr, id) {
 				f.caughtUpMs = clock.Millis(p.clock)
 			}
@@ -80,8 +80,9 @@ func (p *Partition) Followed(fetch FollowerFetch) error {
 		p.mu.Unlock()
 		return p.fail(ErrNotLeader)
 	}
+	moved := f.logStart != fetch.LogStart
 	f.fetched(fetch, clock.Millis(p.clock))
-	moved := p.advance(s)
+	moved = p.advance(s) || moved
 	change := p.expand(s, f)
 	p.mu.Unlock()
 	if moved {
@@ -145,6 +146,12 @@ func (b *brokers) epoch(id int32) int64 {
 		return r.Epoch
 	}
 	return -1
+}
+
+// alive: registered and not fenced.
+func (b *brokers) alive(id int32) bool {
+	r := b.image().Broker(id)
+	return r != nil && !r.Fenced
 }
 
 // eligible says whether the follower's broker may be in an ISR, in the life that fetched last (Partition.isReplicaIsrEligible).

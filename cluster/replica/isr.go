@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"grete/internal/clock"
+	"grete/internal/metrics"
 )
 
 // isrChange is a set of in-sync replicas that a leader asks the controller for. It stays proposed, and counts for the high
@@ -18,6 +19,7 @@ import (
 type isrChange struct {
 	p                           *Partition
 	leaderEpoch, partitionEpoch int32
+	grows                       bool
 	isr                         []kmsg.AlterPartitionRequestTopicPartitionNewEpochISR
 }
 
@@ -60,7 +62,7 @@ func (p *Partition) propose(s *state, isr []int32) *isrChange {
 	next := *s
 	next.proposed = isr
 	p.state.Store(&next)
-	change := &isrChange{p: p, leaderEpoch: s.leaderEpoch, partitionEpoch: s.partitionEpoch}
+	change := &isrChange{p: p, leaderEpoch: s.leaderEpoch, partitionEpoch: s.partitionEpoch, grows: len(isr) > len(s.isr)}
 	for _, id := range isr {
 		member := kmsg.NewAlterPartitionRequestTopicPartitionNewEpochISR()
 		member.BrokerID, member.BrokerEpoch = id, -1
@@ -113,6 +115,7 @@ type alterer struct {
 	alter       AlterISR
 	clock       clock.Clock
 	log         zerolog.Logger
+	changes     *metrics.Replicas
 
 	mu     sync.Mutex
 	queued map[*Partition]*isrChange
@@ -122,7 +125,7 @@ type alterer struct {
 
 func newAlterer(o Options) *alterer {
 	return &alterer{
-		nodeID: o.NodeID, brokerEpoch: o.Replication.BrokerEpoch, alter: o.Replication.Alter, clock: o.Clock, log: o.Log,
+		nodeID: o.NodeID, brokerEpoch: o.Replication.BrokerEpoch, alter: o.Replication.Alter, clock: o.Clock, log: o.Log, changes: o.Changes,
 		queued: map[*Partition]*isrChange{}, wake: make(chan struct{}, 1),
 	}
 }
@@ -190,12 +193,28 @@ func (a *alterer) send(ctx context.Context, changes []*isrChange) bool {
 	done := true
 	for _, c := range changes {
 		d, answered := decisions[partitionKey{c.p.TopicID, c.p.Index}]
+		if answered {
+			a.count(c, d)
+		}
 		if !answered || !c.decided(d) {
 			a.again(c)
 			done = false
 		}
 	}
 	return done
+}
+
+// count is AlterPartitionListener.
+func (a *alterer) count(c *isrChange, d decision) {
+	switch {
+	case d.code != 0:
+		a.changes.FailedISRUpdates.Add(1)
+	case d.partitionEpoch == c.partitionEpoch: // it was so already
+	case c.grows:
+		a.changes.ISRExpands.Add(1)
+	default:
+		a.changes.ISRShrinks.Add(1)
+	}
 }
 
 // decided reports whether d settles the proposal. One that was, or may have been, committed stands until newer metadata comes.

@@ -25,7 +25,8 @@ type Options struct {
 	// TopicConfig resolves a topic's effective configuration under im. It should return one pointer for all topics
 	// that have the same configuration.
 	TopicConfig func(im *metadata.Image, topic string) *TopicConfig
-	Topics      *metrics.Topics // counts the traffic; nil: it is not counted
+	Topics      *metrics.Topics   // counts the traffic; nil: it is not counted
+	Changes     *metrics.Replicas // counts changes of in-sync replicas; nil: they are not counted
 	// OnLeader is called after this broker has become leader at epoch, OnResign after it has ceased to be (also by
 	// deletion). Both run in Apply's order, on its goroutine. Nil: nobody wants to know.
 	OnLeader func(p *Partition, epoch int32)
@@ -66,6 +67,9 @@ type topic struct {
 
 // NewManager has no partitions until Apply.
 func NewManager(o Options) *Manager {
+	if o.Changes == nil {
+		o.Changes = &metrics.Replicas{}
+	}
 	m := &Manager{o: o, byName: map[string]*topic{}, byID: map[metadata.UUID]*topic{}}
 	m.image.Store(&metadata.Image{})
 	m.brokers = brokers{image: m.image.Load, lagMaxMs: o.Replication.LagTimeMaxMs, rackAware: o.RackAware}
@@ -178,6 +182,9 @@ func (m *Manager) State() metrics.ReplicaState {
 // count adds a led partition.
 func (s *state) count(to *metrics.ReplicaState) {
 	to.Leaders++
+	if s.reassigning {
+		to.Reassigning++
+	}
 	if len(s.isr) < len(s.replicas) {
 		to.UnderReplicated++
 	}

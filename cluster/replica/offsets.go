@@ -79,31 +79,3 @@ func (p *Partition) EpochEndOffset(currentLeaderEpoch, epoch int32) (EpochEnd, e
 	found, end := s.log.EpochEnd(epoch)
 	return EpochEnd{Epoch: found, EndOffset: end}, nil
 }
-
-// DeleteToHighWatermark is the offset of DeleteRecords that means everything committed.
-const DeleteToHighWatermark = int64(-1)
-
-// DeleteRecords raises the log start to offset and returns the low watermark: the start of the only replica.
-func (p *Partition) DeleteRecords(offset int64) (lowWatermark int64, err error) {
-	s, err := p.check(NoEpoch, true)
-	if err != nil {
-		return -1, err
-	}
-	if !s.config.Log.Delete {
-		return -1, p.fail(ErrPolicyViolation)
-	}
-	hw := s.log.HighWatermark()
-	if offset == DeleteToHighWatermark {
-		offset = hw
-	}
-	if offset < 0 || offset > hw {
-		return -1, p.fail(ErrOffsetOutOfRange)
-	}
-	if offset > s.log.StartOffset() {
-		if err := s.log.AdvanceStart(offset); err != nil {
-			return -1, p.fail(logError(err))
-		}
-		p.wake()
-	}
-	return s.log.StartOffset(), nil
-}

@@ -43,7 +43,8 @@ type state struct {
 	replicas, isr               []int32       // the image's
 	directory                   metadata.UUID // that the image has for this replica
 	proposed                    []int32       // ISR that was asked for, and may be committed or not; nil: none
-	epochStart                  int64         // log end when this broker's leadership began
+	reassigning                 bool
+	epochStart                  int64 // log end when this broker's leadership began
 	log                         *logstore.Log
 	config                      *TopicConfig
 	offline                     error // the log cannot be used
@@ -112,7 +113,8 @@ func (p *Partition) become(m metadata.Partition, log *logstore.Log, config *Topi
 	old := p.state.Load()
 	s := &state{
 		leader: m.Leader, leaderEpoch: m.LeaderEpoch, partitionEpoch: m.PartitionEpoch,
-		replicas: m.Replicas, isr: m.ISR, directory: m.Directory(p.nodeID), log: log, config: config, offline: offline,
+		replicas: m.Replicas, isr: m.ISR, directory: m.Directory(p.nodeID), log: log,
+		reassigning: len(m.Adding)+len(m.Removing) > 0, config: config, offline: offline,
 	}
 	change, err := s.succeed(old, p.nodeID)
 	p.resetFollowers(s, change == unchanged && old != nil)

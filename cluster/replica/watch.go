@@ -3,7 +3,7 @@ package replica
 import "sync"
 
 // Watcher is a parked request; it is told that something it may wait for has changed on the partition that it
-// watches as number index: visible end, log start or leadership. It must not block, and it may be told once more
+// watches as number index: visible end, log start, low watermark or leadership. It must not block, and it may be told once more
 // after Unwatch by a change that was under way.
 type Watcher interface{ PartitionChanged(index int) }
 

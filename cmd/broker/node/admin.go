@@ -18,6 +18,7 @@ func (n *Node) startAdmin(context.Context) error {
 	}
 	n.metrics.Replicas.SetState(n.replicas.State)
 	n.metrics.Logs(n.eachLog)
+	n.metrics.Lags(n.replicas.Lags)
 	n.gauges()
 	n.cleanerGauges()
 	server, err := admin.Start(address, admin.Options{Gatherer: n.metrics.Registry, Healthy: n.healthy, Ready: n.ready})
