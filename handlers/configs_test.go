@@ -65,6 +65,7 @@ func TestDescribeConfigs(t *testing.T) {
 	r := newRig(t, withStatic("node.id", "1", "log.retention.hours", "24"), withLoggers(fakeLoggers{"root": "INFO"}))
 	r.createTopic("t1", 1, "segment.bytes", " 2000000 ")
 	r.apply(configRecord(metadata.BrokerResource, "1", "foo", "secret"), configRecord(metadata.BrokerResource, "", "log.flush.interval.messages", "9"),
+		configRecord(metadata.BrokerResource, "", "leader.replication.throttled.rate", "7"),
 		configRecord(metadata.GroupResource, "g", "consumer.session.timeout.ms", "50000"), configRecord(metadata.ClientMetricsResource, "c", "interval.ms", "1000"))
 	w := r.dial()
 	for _, tt := range []struct {
@@ -76,6 +77,7 @@ func TestDescribeConfigs(t *testing.T) {
 		{kmsg.ConfigResourceTypeTopic, "t1", "retention.ms", "retention.ms=86400000 DEFAULT_CONFIG LONG"},
 		{kmsg.ConfigResourceTypeTopic, "t1", "flush.messages", "flush.messages=9 DYNAMIC_DEFAULT_BROKER_CONFIG LONG <log.flush.interval.messages <log.flush.interval.messages"},
 		{kmsg.ConfigResourceTypeBroker, "1", "log.retention.hours", "log.retention.hours=24 STATIC_BROKER_CONFIG INT read-only <log.retention.hours <log.retention.hours"},
+		{kmsg.ConfigResourceTypeBroker, "", "leader.replication.throttled.rate", "leader.replication.throttled.rate=7 DYNAMIC_DEFAULT_BROKER_CONFIG LONG <leader.replication.throttled.rate"},
 		{kmsg.ConfigResourceTypeBroker, "1", "foo", "foo=null DYNAMIC_BROKER_CONFIG UNKNOWN read-only sensitive <foo"},
 		{kmsg.ConfigResourceTypeBroker, "1", "ssl.key.password", "ssl.key.password=null DEFAULT_CONFIG PASSWORD sensitive"},
 		{kmsg.ConfigResourceTypeBroker, "1", "default.replication.factor", "default.replication.factor=1 DEFAULT_CONFIG INT read-only <default.replication.factor"},
@@ -94,7 +96,7 @@ func TestDescribeConfigs(t *testing.T) {
 	if all := describe(w, 1, kmsg.ConfigResourceTypeTopic, "t1"); len(all.Configs) != 37 {
 		t.Errorf("a topic has %d configs", len(all.Configs))
 	}
-	if all := describe(w, 4, kmsg.ConfigResourceTypeBroker, ""); len(all.Configs) != 1 {
+	if all := describe(w, 4, kmsg.ConfigResourceTypeBroker, ""); len(all.Configs) != 2 {
 		t.Errorf("the cluster's default has %d configs", len(all.Configs))
 	}
 }

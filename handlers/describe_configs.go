@@ -104,8 +104,9 @@ func (d *configDescription) topic(name string) ([]kmsg.DescribeConfigsResponseRe
 }
 
 func (d *configDescription) broker(name string) ([]kmsg.DescribeConfigsResponseResourceConfig, *apiError) {
+	own, clusterDefault := d.b.dynamicConfigs()
 	if name == "" {
-		return d.encode(d.b.config().DescribeBroker(true)), nil
+		return append(d.encode(d.b.config().DescribeBroker(true)), d.dynamics(clusterDefault, config.FromClusterDefault, false)...), nil
 	}
 	id, err := strconv.ParseInt(name, 10, 32)
 	if err != nil {
@@ -114,27 +115,30 @@ func (d *configDescription) broker(name string) ([]kmsg.DescribeConfigsResponseR
 	if int32(id) != d.b.NodeID {
 		return nil, invalidRequest("Unexpected broker id, expected %d or empty string, but received %s", d.b.NodeID, name)
 	}
-	return append(d.encode(d.b.config().DescribeBroker(false)), d.strangers()...), nil
+	all := append(d.encode(d.b.config().DescribeBroker(false)), d.dynamics(own, config.FromBroker, true)...)
+	return append(all, d.dynamics(clusterDefault, config.FromClusterDefault, true)...), nil
 }
 
-// strangers are dynamic values of names that nobody defined: they may be secrets of some plugin, so they are hidden.
-func (d *configDescription) strangers() []kmsg.DescribeConfigsResponseResourceConfig {
-	own, clusterDefault := d.b.dynamicConfigs()
+// dynamics are values of one layer whose names are no properties of the static configuration. Names that nobody defined may be secrets of some
+// plugin: where they are listed, their values are hidden.
+func (d *configDescription) dynamics(values map[string]string, source config.Source, strangers bool) []kmsg.DescribeConfigsResponseResourceConfig {
 	var out []kmsg.DescribeConfigsResponseResourceConfig
-	for source, values := range map[kmsg.ConfigSource]map[string]string{
-		kmsg.ConfigSourceDynamicBrokerConfig: own, kmsg.ConfigSourceDynamicDefaultBrokerConfig: clusterDefault,
-	} {
-		for _, name := range slices.Sorted(maps.Keys(values)) {
-			if config.BrokerDefs.Lookup(name) != nil {
-				continue
-			}
-			c := kmsg.NewDescribeConfigsResponseResourceConfig()
-			c.Name, c.ReadOnly, c.IsSensitive, c.Source = name, true, true, source
-			if d.req.IncludeSynonyms {
-				c.ConfigSynonyms = encodeSynonyms([]config.Setting{{Name: name, Source: config.Source(source)}})
-			}
-			out = append(out, c)
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		def := config.DynamicDefs.Lookup(name)
+		if config.BrokerDefs.Lookup(name) != nil || def == nil && !strangers {
+			continue
 		}
+		c := kmsg.NewDescribeConfigsResponseResourceConfig()
+		c.Name, c.Source = name, kmsg.ConfigSource(source)
+		if def == nil {
+			c.ReadOnly, c.IsSensitive = true, true
+		} else {
+			c.Value, c.ConfigType = kmsg.StringPtr(values[name]), kmsg.ConfigType(def.Type)
+		}
+		if d.req.IncludeSynonyms {
+			c.ConfigSynonyms = encodeSynonyms([]config.Setting{{Name: name, Value: c.Value, Source: source}})
+		}
+		out = append(out, c)
 	}
 	return out
 }

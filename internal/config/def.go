@@ -76,6 +76,8 @@ var (
 	BrokerDefs        = newDefs("broker")
 	GroupDefs         = newDefs("group")
 	ClientMetricsDefs = newDefs("client-metrics")
+	// DynamicDefs are properties of brokers that exist as dynamic values alone (Kafka's QuotaConfig).
+	DynamicDefs = newDefs("dynamic")
 	// OwnDefs are those that Kafka does not have.
 	OwnDefs = newDefs("own")
 )

@@ -12,7 +12,7 @@ func TestDefinitionsAreComplete(t *testing.T) {
 		defs             *Defs
 		public, internal int
 	}{
-		"topic": {TopicDefs, 37, 1}, "broker": {BrokerDefs, 350, 29}, "group": {GroupDefs, 21, 6}, "client": {ClientMetricsDefs, 3, 0},
+		"topic": {TopicDefs, 37, 1}, "broker": {BrokerDefs, 350, 29}, "group": {GroupDefs, 21, 6}, "client": {ClientMetricsDefs, 3, 0}, "dynamic": {DynamicDefs, 3, 0},
 	} {
 		public, internal := 0, 0
 		for d := range want.defs.All() {
@@ -29,7 +29,7 @@ func TestDefinitionsAreComplete(t *testing.T) {
 }
 
 func TestEveryDefaultIsValid(t *testing.T) {
-	for _, defs := range []*Defs{TopicDefs, BrokerDefs, GroupDefs, ClientMetricsDefs, OwnDefs} {
+	for _, defs := range []*Defs{TopicDefs, BrokerDefs, GroupDefs, ClientMetricsDefs, DynamicDefs, OwnDefs} {
 		for d := range defs.All() {
 			text, ok := d.defaultText()
 			if !ok {
@@ -128,7 +128,7 @@ func checkCanonical(t *testing.T, defs *Defs, tests []struct{ name, value, want 
 }
 
 func TestEveryDefinitionIsDocumented(t *testing.T) {
-	for _, defs := range []*Defs{TopicDefs, BrokerDefs, GroupDefs, ClientMetricsDefs, OwnDefs} {
+	for _, defs := range []*Defs{TopicDefs, BrokerDefs, GroupDefs, ClientMetricsDefs, DynamicDefs, OwnDefs} {
 		for d := range defs.All() {
 			if !strings.HasSuffix(d.Doc, ".") {
 				t.Errorf("%s: documentation %q", d.Name, d.Doc)

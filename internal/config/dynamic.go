@@ -29,7 +29,11 @@ func (l Layers) ValidateDynamicBroker(values map[string]string, perBroker bool) 
 		}
 	}
 	for _, name := range sortedKeys(values) {
-		if d := definitionOf(name); d != nil {
+		d := definitionOf(name)
+		if d == nil {
+			d = DynamicDefs.Lookup(name)
+		}
+		if d != nil {
 			if err := d.Validate(values[name]); err != nil {
 				return err
 			}

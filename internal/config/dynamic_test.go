@@ -11,6 +11,10 @@ func TestValidateDynamicBroker(t *testing.T) {
 		want        string
 	}{
 		{"foo", "1", true, ""},
+		{"leader.replication.throttled.rate", "0", true, ""},
+		{"follower.replication.throttled.rate", "-1", false, "Invalid value -1 for configuration follower.replication.throttled.rate: Value must be at least 0"},
+		{"replica.alter.log.dirs.io.max.bytes.per.second", "x", true,
+			"Invalid value x for configuration replica.alter.log.dirs.io.max.bytes.per.second: Not a number of type LONG"},
 		{"log.retention.ms", "5", true, ""},
 		{"log.retention.ms", "5", false, ""},
 		{"log.retention.ms", "x", true, "Invalid value x for configuration log.retention.ms: Not a number of type LONG"},

@@ -80,8 +80,10 @@ func brokerDef(name string) *Def {
 	if d := BrokerDefs.Lookup(name); d != nil {
 		return d
 	}
-	if d := OwnDefs.Lookup(name); d != nil {
-		return d
+	for _, others := range []*Defs{OwnDefs, DynamicDefs} {
+		if d := others.Lookup(name); d != nil {
+			return d
+		}
 	}
 	panic("config: no broker property " + name)
 }
