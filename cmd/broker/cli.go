@@ -38,6 +38,7 @@ func newServeCommand(p process) *cobra.Command {
 	cmd.Flags().StringVar(&f.dataDir, "data-dir", "", "data `directory` (log.dirs)")
 	cmd.Flags().StringArrayVar(&f.set, "set", nil, "`key=value` of any Kafka property; may be repeated")
 	cmd.Flags().BoolVar(&f.ephemeral, "ephemeral", false, "keep the data in a temporary directory that is removed at the end")
+	cmd.Flags().IntVar(&f.brokers, "brokers", 1, "run that many brokers as one cluster in this process, on ports one after the other")
 	cmd.MarkFlagsMutuallyExclusive("data-dir", "ephemeral")
 	return cmd
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"strings"
 	"time"
@@ -36,22 +37,34 @@ func serve(ctx context.Context, p process, f serveFlags) (err error) {
 		}
 		defer func() { err = errors.Join(err, fs.RemoveAll(f.tempDir)) }()
 	}
-	cfg, err := f.load(fs, p.env)
+	r := &reserved{byAddress: map[string]net.Listener{}}
+	defer r.close()
+	configs, err := f.loadFleet(fs, p.env, r)
 	if err != nil {
 		return err
 	}
 	loggers := newLevels()
 	log := newLogger(p.stderr, loggers)
-	warnUnused(log, cfg)
+	warnUnused(log, configs[0])
 	tuneMemory(p.env)
-	n, err := start(ctx, p, node.Options{
-		Config: cfg, FS: fs, Clock: clock.System, Entropy: rand.Reader, Log: log, Loggers: loggers,
-	})
-	if n == nil {
+	var options []node.Options
+	for _, cfg := range configs {
+		own := log
+		if len(configs) > 1 {
+			own = log.With().Int32("broker", cfg.NodeID).Logger()
+		}
+		options = append(options, node.Options{
+			Config: cfg, FS: fs, Clock: clock.System, Entropy: rand.Reader, Log: own, Loggers: loggers, Listen: r.listen,
+		})
+	}
+	started, err := start(ctx, p, log, options)
+	if started == nil {
 		return err
 	}
-	log.Info().Str("version", version).Str("cluster", n.ClusterID()).Int32("node", cfg.NodeID).Strs("dirs", cfg.LogDirs).Msg("started")
-	return wait(ctx, p, n, log)
+	for i, cfg := range configs {
+		log.Info().Str("version", version).Str("cluster", started.nodes[i].ClusterID()).Int32("node", cfg.NodeID).Strs("dirs", cfg.LogDirs).Msg("started")
+	}
+	return wait(ctx, p, started, log)
 }
 
 func warnUnused(log zerolog.Logger, cfg *config.Broker) {
@@ -60,20 +73,20 @@ func warnUnused(log zerolog.Logger, cfg *config.Broker) {
 	}
 }
 
-// start starts the broker. A signal meanwhile, when it waits for other nodes say, ends the attempt: nil and no error.
-func start(ctx context.Context, p process, o node.Options) (n *node.Node, err error) {
+// start starts the brokers. A signal meanwhile, when they wait for other nodes say, ends the attempt: nil and no error.
+func start(ctx context.Context, p process, log zerolog.Logger, options []node.Options) (f *fleet, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	started := make(chan error, 1)
 	go func() { // ends with the process when it is forced
-		n, err = node.Start(ctx, o)
+		f, err = startFleet(ctx, options)
 		started <- err
 	}()
 	select {
 	case err := <-started:
-		return n, err
+		return f, err
 	case s := <-p.signals:
-		o.Log.Info().Stringer("signal", s).Msg("stopping before all is started")
+		log.Info().Stringer("signal", s).Msg("stopping before all is started")
 	}
 	cancel()
 	switch err := awaitStop(started, p.signals, clock.System); {
@@ -84,24 +97,24 @@ func start(ctx context.Context, p process, o node.Options) (n *node.Node, err er
 	}
 	stopCtx, done := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer done()
-	return nil, n.Stop(stopCtx)
+	return nil, f.Stop(stopCtx)
 }
 
 // wait returns once the broker has stopped.
-func wait(ctx context.Context, p process, n *node.Node, log zerolog.Logger) error {
+func wait(ctx context.Context, p process, f *fleet, log zerolog.Logger) error {
 	var failure error
 	select {
 	case s := <-p.signals:
 		log.Info().Stringer("signal", s).Msg("stopping")
 	case <-ctx.Done():
 		log.Info().Msg("stopping")
-	case failure = <-n.Failed():
+	case failure = <-f.Failed():
 		failure = fmt.Errorf("the broker cannot go on: %w", failure)
 	}
 	stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
 	stopped := make(chan error, 1)
-	go func() { stopped <- n.Stop(stopCtx) }() // ends with the process when it is forced
+	go func() { stopped <- f.Stop(stopCtx) }() // ends with the process when it is forced
 	err := awaitStop(stopped, p.signals, clock.System)
 	if failure == nil && err == nil {
 		log.Info().Msg("stopped")

@@ -4,9 +4,11 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"path"
+	"slices"
 	"strings"
 
 	"grete/internal/config"
@@ -21,11 +23,12 @@ type serveFlags struct {
 	config, listen, dataDir string
 	set                     []string
 	ephemeral               bool
+	brokers                 int
 	tempDir                 string // of --ephemeral, once it exists
 }
 
-// load reads all sources of the configuration.
-func (f *serveFlags) load(fs vfs.FS, env []string) (*config.Broker, error) {
+// load reads all sources of the configuration; own has what one of several brokers does not share.
+func (f *serveFlags) load(fs vfs.FS, env []string, own map[string]string) (*config.Broker, error) {
 	s := config.Sources{Env: env, FileName: f.config, Hostname: hostname()}
 	if f.config != "" {
 		file, err := vfs.ReadFile(fs, f.config, maxConfigBytes)
@@ -37,6 +40,9 @@ func (f *serveFlags) load(fs vfs.FS, env []string) (*config.Broker, error) {
 	var err error
 	if s.Flags, err = f.assignments(); err != nil {
 		return nil, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(own)) {
+		s.Flags = append(s.Flags, config.Assignment{From: "--brokers", Name: name, Value: own[name]})
 	}
 	return config.Load(s)
 }

@@ -21,6 +21,7 @@ type Broker struct {
 	Controllers []Listener
 	Voters      []Voter
 	Gossip      Gossip
+	from        map[string]string // where each property of Static was set
 	// Unused are properties that were set, and that Kafka knows, but that change nothing here.
 	Unused []string
 }
@@ -31,7 +32,7 @@ func Load(s Sources) (*Broker, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Broker{Layers: Layers{Static: st.values}, ClusterID: s.clusterID()}
+	b := &Broker{Layers: Layers{Static: st.values}, from: st.from, ClusterID: s.clusterID()}
 	for _, step := range []func(*static, Sources) error{
 		b.loadIdentity, b.loadDirectories, b.loadListeners, b.loadQuorum, b.loadGossip, b.checkNumbers,
 	} {
@@ -41,6 +42,14 @@ func Load(s Sources) (*Broker, error) {
 	}
 	b.Unused = st.unused()
 	return b, nil
+}
+
+// Chosen is the value that somebody has set for a property, as against a default of ours or Kafka's.
+func (b *Broker) Chosen(name string) (value string, ok bool) {
+	if from := b.from[name]; from == "" || from == fromEmbedded {
+		return "", false
+	}
+	return b.Static[name], true
 }
 
 func (st *static) refuse(name, reason string) error {

@@ -1,0 +1,199 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"grete/cmd/broker/node"
+	"grete/internal/config"
+	"grete/internal/vfs"
+)
+
+// maxFleet bounds --brokers.
+const maxFleet = 9
+
+// fleet are the brokers of the process: one, or those of --brokers.
+type fleet struct {
+	nodes   []*node.Node
+	failed  chan error
+	stopped chan struct{}
+	wg      sync.WaitGroup
+}
+
+// startFleet starts all side by side; when one cannot start, none does.
+func startFleet(ctx context.Context, options []node.Options) (*fleet, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	nodes, errs := make([]*node.Node, len(options)), make([]error, len(options))
+	var starting sync.WaitGroup
+	for i, o := range options {
+		starting.Go(func() {
+			if nodes[i], errs[i] = node.Start(ctx, o); errs[i] != nil {
+				cancel()
+			}
+		})
+	}
+	starting.Wait()
+	f := &fleet{nodes: slices.DeleteFunc(nodes, func(n *node.Node) bool { return n == nil }), failed: make(chan error, 1), stopped: make(chan struct{})}
+	if err := cause(errs); err != nil {
+		stopCtx, done := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+		defer done()
+		return nil, errors.Join(err, f.Stop(stopCtx))
+	}
+	for _, n := range f.nodes {
+		f.wg.Go(func() { f.watch(n) })
+	}
+	return f, nil
+}
+
+// cause is the error that made the others give up.
+func cause(errs []error) error {
+	for _, err := range errs {
+		if err != nil && !errors.Is(err, context.Canceled) {
+			return err
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// watch passes on the failure of one, with which all stop.
+func (f *fleet) watch(n *node.Node) {
+	select {
+	case err := <-n.Failed():
+		select {
+		case f.failed <- err:
+		default:
+		}
+	case <-f.stopped:
+	}
+}
+
+// Failed delivers the error after which the process cannot go on.
+func (f *fleet) Failed() <-chan error { return f.failed }
+
+// Stop stops one after the other: each hands over while there are enough to hand over to.
+func (f *fleet) Stop(ctx context.Context) error {
+	close(f.stopped)
+	f.wg.Wait()
+	var errs []error
+	for _, n := range slices.Backward(f.nodes) {
+		errs = append(errs, n.Stop(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// reserved are loopback sockets that were bound before those who use them were told their ports.
+type reserved struct {
+	mu        sync.Mutex
+	byAddress map[string]net.Listener
+}
+
+func (r *reserved) reserve() (address string, err error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	r.byAddress[l.Addr().String()] = l
+	return l.Addr().String(), nil
+}
+
+// listen is net.Listen, and hands out what is reserved.
+func (r *reserved) listen(network, address string) (net.Listener, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if l := r.byAddress[address]; l != nil {
+		delete(r.byAddress, address)
+		return l, nil
+	}
+	return net.Listen(network, address)
+}
+
+// close lets go of what nobody has taken.
+func (r *reserved) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, l := range r.byAddress {
+		l.Close()
+	}
+}
+
+// fleetOwns are properties that --brokers settles.
+var fleetOwns = []string{"node.id", "broker.id", "listeners", "advertised.listeners", "controller.quorum.voters", "controller.quorum.bootstrap.servers", "process.roles", "gossip.join"}
+
+// loadFleet is the configuration of each broker of --brokers: the common one, and what makes them a cluster on this machine.
+func (f *serveFlags) loadFleet(files vfs.FS, env []string, r *reserved) ([]*config.Broker, error) {
+	if f.brokers < 1 || f.brokers > maxFleet {
+		return nil, fmt.Errorf("config: --brokers=%d: from 1 to %d", f.brokers, maxFleet)
+	}
+	common, err := f.load(files, env, nil)
+	if err != nil || f.brokers == 1 {
+		return []*config.Broker{common}, err
+	}
+	if err := f.checkFleet(files, common); err != nil {
+		return nil, err
+	}
+	controllers := make([]string, f.brokers)
+	var voters []string
+	for i := range controllers {
+		if controllers[i], err = r.reserve(); err != nil {
+			return nil, err
+		}
+		voters = append(voters, fmt.Sprintf("%d@%s", i+1, controllers[i]))
+	}
+	out := make([]*config.Broker, f.brokers)
+	for i, controller := range controllers {
+		own := f.ownOf(common, i)
+		own["controller.quorum.voters"] = strings.Join(voters, ",")
+		own["listeners"] += ",CONTROLLER://" + controller
+		if out[i], err = f.load(files, env, own); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// checkFleet refuses what --brokers would overrule, and data of a single broker where it would put its own.
+func (f *serveFlags) checkFleet(files vfs.FS, common *config.Broker) error {
+	for _, name := range fleetOwns {
+		if _, set := common.Chosen(name); set && (name != "listeners" || f.listen == "") {
+			return fmt.Errorf("config: --brokers=%d: settles %s by itself", f.brokers, name)
+		}
+	}
+	for _, dir := range common.LogDirs {
+		if _, err := vfs.ReadFile(files, path.Join(dir, "meta.properties"), maxConfigBytes); !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("config: --brokers=%d: %s has the data of a single broker; name another --data-dir", f.brokers, dir)
+		}
+	}
+	return nil
+}
+
+// ownOf are the properties of the broker at an index: ports one after the other, directories by number.
+func (f *serveFlags) ownOf(common *config.Broker, i int) map[string]string {
+	own := map[string]string{"node.id": strconv.Itoa(i + 1)}
+	l := common.Listeners[0]
+	if l.Port != 0 {
+		l.Port += uint16(i)
+	}
+	own["listeners"] = "PLAINTEXT://" + l.Address()
+	if _, chosen := common.Chosen("offsets.topic.replication.factor"); !chosen && f.brokers == 2 { // Kafka's is 3
+		own["offsets.topic.replication.factor"], own["transaction.state.log.replication.factor"] = "2", "2"
+	}
+	var dirs []string
+	for _, dir := range common.LogDirs {
+		dirs = append(dirs, path.Join(dir, strconv.Itoa(i+1)))
+	}
+	own["log.dirs"] = strings.Join(dirs, ",")
+	if host, port, err := net.SplitHostPort(common.Text("admin.listen")); err == nil && port != "0" {
+		n, _ := strconv.Atoi(port)
+		own["admin.listen"] = net.JoinHostPort(host, strconv.Itoa(n+i))
+	}
+	return own
+}
