@@ -1,4 +1,4 @@
-// Package cluster brings the nodes of a cluster together before there is a metadata quorum: which cluster it is, and who votes.
+// Package cluster brings the nodes of a cluster together before there is a metadata quorum: which cluster it is, and who begins it.
 package cluster
 
 import (
@@ -13,17 +13,15 @@ import (
 	"github.com/rs/zerolog"
 
 	"grete/internal/clock"
+	"grete/internal/uuid"
 	"grete/protocol"
 )
 
 // Refusals of Form; their text names nodes and clusters.
 var (
-	// ErrOtherCluster: this node's data, or two of the voters, belong to different clusters.
+	// ErrOtherCluster: this node's data, or two of the seeds, belong to different clusters.
 	ErrOtherCluster = errors.New("different clusters")
-	// ErrEmptied: the cluster knows this voter, whose directories are empty. With a vote forgotten it could help to elect two
-	// leaders.
-	ErrEmptied = errors.New("the data of a voter is gone")
-	// ErrWrongNode: another node answers at a voter's address.
+	// ErrWrongNode: another node answers at a node's address, or two nodes have one id.
 	ErrWrongNode = errors.New("wrong node")
 )
 
@@ -32,117 +30,169 @@ const (
 	askTimeout = time.Second
 )
 
+// AnyNode is the id of a seed of whom only the address is known.
+const AnyNode = int32(-1)
+
+// Seed is where a node may be found.
+type Seed struct {
+	NodeID  int32 // AnyNode: not known
+	Address string
+}
+
+// Addresses are those of seeds, sorted.
+func Addresses(seeds []Seed) []string {
+	var out []string
+	for _, s := range seeds {
+		out = append(out, s.Address)
+	}
+	slices.Sort(out)
+	return out
+}
+
 // FormOptions describe a node that looks for its cluster.
 type FormOptions struct {
-	NodeID    int32
-	ClusterID string  // in its directories; "" when they are empty
-	Voters    []int32 // this node among them, or not
-	// Ask sends a request to a voter's controller listener.
-	Ask   func(ctx context.Context, voter int32, req *protocol.FormRequest) (*protocol.FormResponse, error)
+	NodeID      int32
+	Incarnation uuid.UUID // of this run: tells this node's own answer from that of another of the same id
+	ClusterID   string    // in its directories; "" when they are empty
+	// Seeds are the nodes that may know, as far as they are known now. The first of them begins the cluster, if nobody knows one.
+	Seeds func() []Seed
+	// Needed is how many of the seeds must be there, and have the same seeds, before a cluster is begun, the first included.
+	Needed int
+	// Ask sends a request to a controller listener.
+	Ask   func(ctx context.Context, address string, req *protocol.FormRequest) (*protocol.FormResponse, error)
 	NewID func() string
 	Clock clock.Clock
 	Log   zerolog.Logger
 }
 
-// Form returns the id of the cluster that the voters make. A node that knows it only asks, once, whether somebody contradicts. Otherwise it
-// waits until a voter knows; or, when all are there and none does, the one with the lowest id draws it. The others learn it when that node's
-// Knowledge has it, which must not be before it is on disk.
-func Form(ctx context.Context, o FormOptions) (clusterID string, err error) {
+// Form returns the id of the cluster that the seeds know. A node that knows it only asks, once, whether somebody contradicts. Otherwise it
+// waits until a seed knows; or, when enough are there and none does, the first of them draws it: then begins is true, and the cluster
+// is this node alone until others join. They learn it when that node's Knowledge has it, which must not be before it is on disk.
+func Form(ctx context.Context, o FormOptions) (clusterID string, begins bool, err error) {
 	f := former{o}
 	waiting := ""
 	for {
-		answers, missing := f.askAll(ctx)
-		id, err := f.judge(answers)
+		r := f.askAll(ctx)
+		id, err := r.judge(o)
 		if err != nil || id != "" {
-			return id, err
+			return id, false, err
 		}
-		if len(missing) == 0 && f.mayDraw(answers) {
-			return o.NewID(), nil
+		if r.first && r.consenting+1 >= o.Needed {
+			return o.NewID(), true, nil
 		}
-		if text := strings.Join(missing, ", "); text != "" && text != waiting {
+		if text := r.wanting(); text != waiting {
 			waiting = text
-			o.Log.Info().Str("missing", text).Msg("waiting for the other voters to form a cluster")
+			o.Log.Info().Str("nodes", text).Msg("waiting for other nodes to form a cluster")
 		}
 		if err := clock.Pause(ctx, o.Clock, askEvery); err != nil {
-			return "", fmt.Errorf("no cluster was formed: %w", err)
+			return "", false, fmt.Errorf("no cluster was formed; %s: %w", waiting, err)
 		}
 	}
 }
 
 type former struct{ o FormOptions }
 
-// askAll asks every other voter at the same time.
-func (f *former) askAll(ctx context.Context) (answers map[int32]*protocol.FormResponse, missing []string) {
+// round is what the seeds have answered.
+type round struct {
+	answers    map[Seed]*protocol.FormResponse // of others
+	first      bool                            // this node is the first seed
+	consenting int
+	missing    []string
+	differing  []string // were started with other seeds
+}
+
+// askAll asks every seed at the same time. Its own answer tells the node which seed it is.
+func (f *former) askAll(ctx context.Context) *round {
 	ctx, cancel := clock.WithTimeout(ctx, f.o.Clock, askTimeout)
 	defer cancel()
+	seeds := f.o.Seeds()
 	var mu sync.Mutex
 	var asking sync.WaitGroup
-	answers = map[int32]*protocol.FormResponse{}
-	for _, voter := range f.o.Voters {
-		if voter == f.o.NodeID {
+	r := &round{answers: map[Seed]*protocol.FormResponse{}}
+	for i, seed := range seeds {
+		if seed.NodeID == f.o.NodeID {
+			mu.Lock()
+			r.first = i == 0
+			mu.Unlock()
 			continue
 		}
 		asking.Go(func() {
-			answer, err := f.o.Ask(ctx, voter, &protocol.FormRequest{NodeID: f.o.NodeID, Voters: f.o.Voters})
+			answer, err := f.o.Ask(ctx, seed.Address, &protocol.FormRequest{NodeID: f.o.NodeID, Seeds: Addresses(seeds)})
 			mu.Lock()
 			defer mu.Unlock()
-			if err != nil {
-				missing = append(missing, fmt.Sprint(voter))
-				return
+			switch {
+			case err != nil:
+				r.missing = append(r.missing, seed.Address)
+			case answer.Incarnation == f.o.Incarnation:
+				r.first = i == 0
+			default:
+				r.take(seed, answer)
 			}
-			answers[voter] = answer
 		})
 	}
 	asking.Wait()
-	slices.Sort(missing)
-	return answers, missing
+	return r
+}
+
+func (r *round) take(seed Seed, answer *protocol.FormResponse) {
+	r.answers[seed] = answer
+	switch {
+	case answer.Consent:
+		r.consenting++
+	case answer.ClusterID == "":
+		r.differing = append(r.differing, seed.Address)
+	}
 }
 
 // judge returns the id that somebody knows, "" when nobody does.
-func (f *former) judge(answers map[int32]*protocol.FormResponse) (id string, err error) {
-	id = f.o.ClusterID
-	for voter, a := range answers {
+func (r *round) judge(o FormOptions) (id string, err error) {
+	id = o.ClusterID
+	for seed, a := range r.answers {
 		switch {
-		case a.NodeID != voter:
-			return "", fmt.Errorf("%w: node %d answers at the address of node %d", ErrWrongNode, a.NodeID, voter)
+		case a.NodeID == o.NodeID:
+			return "", fmt.Errorf("%w: the node at %s has this one's node.id %d", ErrWrongNode, seed.Address, a.NodeID)
+		case seed.NodeID != AnyNode && a.NodeID != seed.NodeID:
+			return "", fmt.Errorf("%w: node %d answers at the address of node %d, %s", ErrWrongNode, a.NodeID, seed.NodeID, seed.Address)
 		case a.ClusterID == "":
 		case id == "":
 			id = a.ClusterID
 		case id != a.ClusterID:
-			return "", fmt.Errorf("%w: node %d belongs to %s, this node's data or another voter to %s", ErrOtherCluster, voter, a.ClusterID, id)
-		}
-		if f.o.ClusterID == "" && a.Known && slices.Contains(f.o.Voters, f.o.NodeID) {
-			return "", fmt.Errorf("%w: cluster %s knows node %d, but its directories are empty; bring them back, or remove the node from the "+
-				"voters first", ErrEmptied, a.ClusterID, f.o.NodeID)
+			return "", fmt.Errorf("%w: node %d belongs to %s, this node's data or another node to %s", ErrOtherCluster, a.NodeID, a.ClusterID, id)
 		}
 	}
 	return id, nil
 }
 
-// mayDraw: all voters are here, consent, and this one comes first.
-func (f *former) mayDraw(answers map[int32]*protocol.FormResponse) bool {
-	for _, a := range answers {
-		if !a.Consent {
-			return false
-		}
+// wanting says what there is to wait for.
+func (r *round) wanting() string {
+	slices.Sort(r.missing)
+	slices.Sort(r.differing)
+	var parts []string
+	if len(r.missing) > 0 {
+		parts = append(parts, "no answer from "+strings.Join(r.missing, ", "))
 	}
-	return f.o.NodeID == slices.Min(f.o.Voters)
+	if len(r.differing) > 0 {
+		parts = append(parts, "other nodes are named in the configuration of "+strings.Join(r.differing, ", "))
+	}
+	if len(parts) == 0 {
+		return "the first of the nodes is to begin"
+	}
+	return strings.Join(parts, "; ")
 }
 
 // Knowledge is what a node answers to those that look for their cluster.
 type Knowledge struct {
-	nodeID int32
-	// known says whether the cluster has registered a node.
-	known func(id int32) bool
+	nodeID      int32
+	incarnation uuid.UUID
+	seeds       func() []Seed
 
 	mu        sync.Mutex
 	clusterID string
-	voters    []int32
 }
 
-// NewKnowledge is that of a node that knows nothing yet but the voters that it was started with.
-func NewKnowledge(nodeID int32, voters []int32, known func(id int32) bool) *Knowledge {
-	return &Knowledge{nodeID: nodeID, voters: slices.Sorted(slices.Values(voters)), known: known}
+// NewKnowledge is that of a node that knows nothing yet but its seeds.
+func NewKnowledge(nodeID int32, incarnation uuid.UUID, seeds func() []Seed) *Knowledge {
+	return &Knowledge{nodeID: nodeID, incarnation: incarnation, seeds: seeds}
 }
 
 // Set tells the cluster's id, once it is on this node's disk.
@@ -159,13 +209,11 @@ func (k *Knowledge) ClusterID() string {
 	return k.clusterID
 }
 
-// Answer consents to a cluster of the same voters while there is none.
+// Answer consents to a cluster of the same seeds while there is none.
 func (k *Knowledge) Answer(req *protocol.FormRequest) *protocol.FormResponse {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	same := slices.Equal(slices.Sorted(slices.Values(req.Voters)), k.voters)
+	id := k.ClusterID()
 	return &protocol.FormResponse{
-		NodeID: k.nodeID, ClusterID: k.clusterID, Voters: k.voters, Known: k.known(req.NodeID),
-		Consent: k.clusterID == "" && same,
+		NodeID: k.nodeID, Incarnation: k.incarnation, ClusterID: id,
+		Consent: id == "" && slices.Equal(slices.Sorted(slices.Values(req.Seeds)), Addresses(k.seeds())),
 	}
 }

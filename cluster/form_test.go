@@ -10,30 +10,31 @@ import (
 	"github.com/rs/zerolog"
 
 	"grete/internal/clock"
+	"grete/internal/uuid"
 	"grete/protocol"
 )
 
-// electorate is nodes that ask each other without a network.
+// electorate is nodes that ask each other without a network; their addresses are "1", "2" and "3".
 type electorate struct {
 	mu    sync.Mutex
-	nodes map[int32]*Knowledge // nil: does not answer
+	nodes map[string]*Knowledge // nil: does not answer
 	drawn int
+	seeds []Seed
 }
 
-func (e *electorate) ask(id int32) func(context.Context, int32, *protocol.FormRequest) (*protocol.FormResponse, error) {
-	return func(_ context.Context, voter int32, req *protocol.FormRequest) (*protocol.FormResponse, error) {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		if e.nodes[voter] == nil {
-			return nil, errors.New("no answer")
-		}
-		return e.nodes[voter].Answer(req), nil
+func (e *electorate) ask(_ context.Context, address string, req *protocol.FormRequest) (*protocol.FormResponse, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.nodes[address] == nil {
+		return nil, errors.New("no answer")
 	}
+	return e.nodes[address].Answer(req), nil
 }
 
-func (e *electorate) form(ctx context.Context, id int32, known string) (string, error) {
+func (e *electorate) form(ctx context.Context, id int32, known string) (string, bool, error) {
 	return Form(ctx, FormOptions{
-		NodeID: id, ClusterID: known, Voters: []int32{1, 2, 3}, Ask: e.ask(id), Clock: clock.System, Log: zerolog.Nop(),
+		NodeID: id, Incarnation: incarnation(id), ClusterID: known, Seeds: func() []Seed { return e.seeds }, Needed: 2, Ask: e.ask,
+		Clock: clock.System, Log: zerolog.Nop(),
 		NewID: func() string {
 			e.mu.Lock()
 			defer e.mu.Unlock()
@@ -43,46 +44,60 @@ func (e *electorate) form(ctx context.Context, id int32, known string) (string, 
 	})
 }
 
-func newElectorate(ids ...int32) *electorate {
-	e := &electorate{nodes: map[int32]*Knowledge{}}
+func incarnation(id int32) uuid.UUID { return uuid.UUID{1, byte(id)} }
+
+func address(id int32) string { return string(rune('0' + id)) }
+
+var voters = []Seed{{1, "1"}, {2, "2"}, {3, "3"}}
+
+var unnamed = []Seed{{AnyNode, "1"}, {AnyNode, "2"}, {AnyNode, "3"}}
+
+func newElectorate(seeds []Seed, ids ...int32) *electorate {
+	e := &electorate{nodes: map[string]*Knowledge{}, seeds: seeds}
 	for _, id := range ids {
-		e.nodes[id] = NewKnowledge(id, []int32{1, 2, 3}, func(int32) bool { return false })
+		e.nodes[address(id)] = NewKnowledge(id, incarnation(id), func() []Seed { return seeds })
 	}
 	return e
 }
 
-// Three empty nodes agree on one id, drawn once, and not before all are there.
+// The first of the nodes draws the id, once, when most are there; the others take it, those that come later too. Whether ids or only addresses are
+// known makes no difference.
 func TestFormDrawsOnce(t *testing.T) {
-	e := newElectorate(1, 2)
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	var wg sync.WaitGroup
-	ids := make([]string, 4)
-	begin := func(id int32) {
-		wg.Go(func() {
-			got, err := e.form(ctx, id, "")
-			if err != nil {
-				t.Error(err)
-			}
-			e.mu.Lock()
-			defer e.mu.Unlock()
-			ids[id] = got
-			e.nodes[id].Set(got)
-		})
-	}
-	begin(1)
-	begin(2)
-	time.Sleep(2 * askEvery)
-	e.mu.Lock()
-	if e.drawn > 0 {
-		t.Error("drawn without the third")
-	}
-	e.nodes[3] = NewKnowledge(3, []int32{1, 2, 3}, func(int32) bool { return false })
-	e.mu.Unlock()
-	begin(3)
-	wg.Wait()
-	if e.drawn != 1 || ids[1] != "drawn" || ids[2] != "drawn" || ids[3] != "drawn" {
-		t.Errorf("drawn %d times: %q", e.drawn, ids)
+	for _, seeds := range [][]Seed{voters, unnamed} {
+		e := newElectorate(seeds, 2, 3)
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		var wg sync.WaitGroup
+		ids, begins := make([]string, 4), make([]bool, 4)
+		begin := func(id int32) {
+			wg.Go(func() {
+				got, first, err := e.form(ctx, id, "")
+				if err != nil {
+					t.Error(err)
+				}
+				e.mu.Lock()
+				defer e.mu.Unlock()
+				ids[id], begins[id] = got, first
+				if e.nodes[address(id)] != nil {
+					e.nodes[address(id)].Set(got)
+				}
+			})
+		}
+		begin(2)
+		begin(3)
+		time.Sleep(2 * askEvery)
+		e.mu.Lock()
+		if e.drawn > 0 {
+			t.Error("drawn without the first")
+		}
+		e.nodes["3"] = nil
+		e.nodes["1"] = NewKnowledge(1, incarnation(1), func() []Seed { return seeds })
+		e.mu.Unlock()
+		begin(1)
+		wg.Wait()
+		cancel()
+		if e.drawn != 1 || ids[1] != "drawn" || ids[2] != "drawn" || ids[3] != "drawn" || !begins[1] || begins[2] || begins[3] {
+			t.Errorf("drawn %d times: %q, %v", e.drawn, ids, begins)
+		}
 	}
 }
 
@@ -93,23 +108,27 @@ func TestFormRefuses(t *testing.T) {
 		want        string
 		err         error
 	}{
-		{"joins", "", func(e *electorate) { e.nodes[2].Set("c") }, "c", nil},
+		{"joins", "", func(e *electorate) { e.nodes["2"].Set("c") }, "c", nil},
 		{"goes on alone", "c", func(e *electorate) { clear(e.nodes) }, "c", nil},
-		{"other data", "mine", func(e *electorate) { e.nodes[2].Set("theirs") }, "", ErrOtherCluster},
-		{"split voters", "", func(e *electorate) { e.nodes[2].Set("a"); e.nodes[3].Set("b") }, "", ErrOtherCluster},
-		{"emptied", "", func(e *electorate) {
-			e.nodes[2] = NewKnowledge(2, nil, func(id int32) bool { return id == 1 })
-			e.nodes[2].Set("c")
-		}, "", ErrEmptied},
-		{"wrong node", "", func(e *electorate) { e.nodes[2] = e.nodes[3] }, "", ErrWrongNode},
-		{"other voters", "", func(e *electorate) { e.nodes[2] = NewKnowledge(2, []int32{2, 3}, func(int32) bool { return false }) }, "", context.DeadlineExceeded},
+		{"other data", "mine", func(e *electorate) { e.nodes["2"].Set("theirs") }, "", ErrOtherCluster},
+		{"split voters", "", func(e *electorate) { e.nodes["2"].Set("a"); e.nodes["3"].Set("b") }, "", ErrOtherCluster},
+		{"wrong node", "", func(e *electorate) { e.nodes["2"] = e.nodes["3"] }, "", ErrWrongNode},
+		{"same id", "", func(e *electorate) {
+			e.seeds = unnamed
+			e.nodes["2"] = NewKnowledge(1, incarnation(2), func() []Seed { return nil })
+		}, "", ErrWrongNode},
+		{"too few", "", func(e *electorate) { clear(e.nodes) }, "", context.DeadlineExceeded},
+		{"other nodes", "", func(e *electorate) {
+			e.nodes["2"] = NewKnowledge(2, incarnation(2), func() []Seed { return voters[1:] })
+			e.nodes["3"] = nil
+		}, "", context.DeadlineExceeded},
 	} {
-		e := newElectorate(2, 3)
+		e := newElectorate(voters, 2, 3)
 		tt.prepare(e)
 		ctx, cancel := context.WithTimeout(context.Background(), 3*askEvery)
-		id, err := e.form(ctx, 1, tt.known)
+		id, begins, err := e.form(ctx, 1, tt.known)
 		cancel()
-		if id != tt.want || !errors.Is(err, tt.err) || e.drawn > 0 {
+		if id != tt.want || !errors.Is(err, tt.err) || begins || e.drawn > 0 {
 			t.Errorf("%s: %q, %v, drawn %d times", tt.name, id, err, e.drawn)
 		}
 	}

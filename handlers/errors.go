@@ -43,6 +43,7 @@ var codes = []struct {
 	{metadata.ErrMalformed, nil},
 	{raftlog.ErrNotLeader, kerr.NotController},
 	{raftlog.ErrStopped, kerr.NotController},
+	{raftlog.ErrChangePending, kerr.RequestTimedOut},
 	{raftlog.ErrNoRoom, kerr.KafkaStorageError},
 	{raftlog.ErrDamaged, nil},
 	{controller.ErrNotController, kerr.NotController},
@@ -67,7 +68,6 @@ var codes = []struct {
 	{protocol.ErrLinkClosed, kerr.NotController},
 
 	{cluster.ErrOtherCluster, kerr.InconsistentClusterID},
-	{cluster.ErrEmptied, nil},
 	{cluster.ErrWrongNode, nil},
 
 	{context.DeadlineExceeded, kerr.RequestTimedOut},

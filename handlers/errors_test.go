@@ -57,13 +57,13 @@ var sentinels = map[string]struct {
 	"protocol.ErrLinkClosed":    {protocol.ErrLinkClosed, 41},
 
 	"cluster.ErrOtherCluster": {cluster.ErrOtherCluster, 104},
-	"cluster.ErrEmptied":      {cluster.ErrEmptied, -1},
 	"cluster.ErrWrongNode":    {cluster.ErrWrongNode, -1},
 
 	"cluster/metadata.ErrUnapplicable":    {metadata.ErrUnapplicable, -1},
 	"cluster/metadata.ErrMalformed":       {metadata.ErrMalformed, -1},
 	"cluster/raftlog.ErrNotLeader":        {raftlog.ErrNotLeader, 41},
 	"cluster/raftlog.ErrStopped":          {raftlog.ErrStopped, 41},
+	"cluster/raftlog.ErrChangePending":    {raftlog.ErrChangePending, 7},
 	"cluster/raftlog.ErrNoRoom":           {raftlog.ErrNoRoom, 56},
 	"cluster/raftlog.ErrDamaged":          {raftlog.ErrDamaged, -1},
 	"cluster/controller.ErrNotController": {controller.ErrNotController, 41},

@@ -19,6 +19,8 @@ type Quorum interface {
 	Decide(ctx context.Context, p protocol.Principal, req kmsg.Request) (resp kmsg.Response, end int64, err error)
 	// Form says what this node knows of the cluster.
 	Form(req *protocol.FormRequest) *protocol.FormResponse
+	// Join has the leader take a node in.
+	Join(ctx context.Context, req *protocol.JoinRequest) (*protocol.JoinResponse, error)
 }
 
 // Raft hands messages of another node to the quorum.
@@ -29,6 +31,18 @@ func Raft(b *Broker, _ context.Context, r *protocol.Request) {
 // Form answers a node that looks for its cluster.
 func Form(b *Broker, _ context.Context, r *protocol.Request) {
 	r.Respond(b.Quorum.Form(r.Body.(*protocol.FormRequest)))
+}
+
+// Join asks the leader to let a node in. Like Forward it runs on a goroutine of its own.
+func Join(b *Broker, ctx context.Context, r *protocol.Request) {
+	go func() {
+		defer b.contain(r)
+		resp, err := b.Quorum.Join(ctx, r.Body.(*protocol.JoinRequest))
+		if err != nil {
+			resp = &protocol.JoinResponse{ErrorCode: codeOf(err), LeaderID: -1}
+		}
+		r.Respond(resp)
+	}()
 }
 
 // Forward decides a request for another node. It runs on a goroutine of its own, which ends with the answer: those of one

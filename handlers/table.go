@@ -72,4 +72,5 @@ var controllerTable = []API{
 	{protocol.RaftKey, 0, 0, Raft},
 	{protocol.ForwardKey, 0, 0, Forward},
 	{protocol.FormKey, 0, 0, Form},
+	{protocol.JoinKey, 0, 0, Join},
 }

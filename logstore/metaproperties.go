@@ -33,8 +33,11 @@ type MetaProperties struct {
 
 // PrepareDirs reads the meta.properties of every directory, refuses directories that contradict each other or want
 // (an empty want.ClusterID takes what is found, or is drawn from random), and writes the file where there is none. It returns
-// the cluster id. Directories that cannot be read are left to Open, which serves the others.
-func PrepareDirs(fsys vfs.FS, dirs []string, want MetaProperties, random func(p []byte)) (clusterID string, err error) {
+// the cluster id. Directories that cannot be read are left to Open, which serves the others. begin, unless nil, is told each directory that gets an
+// id, before the id is written: what belongs to the directory's identity is there when it is.
+func PrepareDirs(
+	fsys vfs.FS, dirs []string, want MetaProperties, random func(p []byte), begin func(dir string, id [16]byte) error,
+) (clusterID string, err error) {
 	found := map[string]MetaProperties{}
 	for _, dir := range dirs {
 		m, err := ReadMetaProperties(fsys, dir)
@@ -58,7 +61,10 @@ func PrepareDirs(fsys vfs.FS, dirs []string, want MetaProperties, random func(p 
 	if want.ClusterID == "" {
 		want.ClusterID = uuid.New(random).String()
 	}
-	return want.ClusterID, writeMissingMeta(fsys, dirs, found, want, random)
+	if begin == nil {
+		begin = func(string, [16]byte) error { return nil }
+	}
+	return want.ClusterID, writeMissingMeta(fsys, dirs, found, want, random, begin)
 }
 
 func (m MetaProperties) mustMatch(want MetaProperties, dir string) error {
@@ -72,14 +78,23 @@ func (m MetaProperties) mustMatch(want MetaProperties, dir string) error {
 }
 
 // writeMissingMeta gives a file to the directories without one, and a directory id to those whose file has none.
-func writeMissingMeta(fsys vfs.FS, dirs []string, found map[string]MetaProperties, want MetaProperties, random func(p []byte)) error {
+func writeMissingMeta(
+	fsys vfs.FS, dirs []string, found map[string]MetaProperties, want MetaProperties, random func(p []byte), begin func(string, [16]byte) error,
+) error {
 	written, failed := len(found), error(nil)
 	for _, dir := range dirs {
 		if found[dir].DirectoryID != [16]byte{} {
 			continue
 		}
 		want.DirectoryID = uuid.New(random)
-		if err := writeMetaProperties(fsys, dir, want); err != nil {
+		err := makeDir(fsys, dir)
+		if err == nil {
+			err = begin(dir, want.DirectoryID)
+		}
+		if err == nil {
+			err = writeMetaProperties(fsys, dir, want)
+		}
+		if err != nil {
 			failed = errors.Join(failed, err)
 			continue
 		}
@@ -92,9 +107,6 @@ func writeMissingMeta(fsys vfs.FS, dirs []string, found map[string]MetaPropertie
 }
 
 func writeMetaProperties(fsys vfs.FS, dir string, m MetaProperties) error {
-	if err := makeDir(fsys, dir); err != nil {
-		return err
-	}
 	text := fmt.Sprintf("#\ncluster.id=%s\ndirectory.id=%v\nnode.id=%d\nversion=%d\n",
 		m.ClusterID, uuid.UUID(m.DirectoryID), m.NodeID, metaVersion)
 	return replaceFile(fsys, path.Join(dir, metaPropertiesFile), []byte(text))

@@ -398,9 +398,9 @@ func aborted(t *testing.T, l *Log) (all []AbortedTxn) {
 func TestMetaProperties(t *testing.T) {
 	mem := vfs.NewMem()
 	random := func(p []byte) { copy(p, "0123456789abcdef") }
-	id, err := PrepareDirs(mem, []string{"/a", "/b"}, MetaProperties{NodeID: 3}, random)
+	id, err := PrepareDirs(mem, []string{"/a", "/b"}, MetaProperties{NodeID: 3}, random, nil)
 	must(t, err)
-	again, err := PrepareDirs(mem, []string{"/a", "/b"}, MetaProperties{NodeID: 3}, random)
+	again, err := PrepareDirs(mem, []string{"/a", "/b"}, MetaProperties{NodeID: 3}, random, nil)
 	if err != nil || again != id {
 		t.Fatalf("cluster %q became %q, %v", id, again, err)
 	}
@@ -409,14 +409,14 @@ func TestMetaProperties(t *testing.T) {
 	if a.DirectoryID == ([16]byte{}) || a.NodeID != 3 || a.ClusterID != id {
 		t.Fatalf("%+v", a)
 	}
-	if _, err := PrepareDirs(mem, []string{"/a", "/b"}, MetaProperties{NodeID: 4}, random); !errors.Is(err, ErrMetaProperties) {
+	if _, err := PrepareDirs(mem, []string{"/a", "/b"}, MetaProperties{NodeID: 4}, random, nil); !errors.Is(err, ErrMetaProperties) {
 		t.Fatalf("another node's directory: %v", err)
 	}
-	if _, err := PrepareDirs(mem, []string{"/a"}, MetaProperties{NodeID: 3, ClusterID: "other"}, random); !errors.Is(err, ErrMetaProperties) {
+	if _, err := PrepareDirs(mem, []string{"/a"}, MetaProperties{NodeID: 3, ClusterID: "other"}, random, nil); !errors.Is(err, ErrMetaProperties) {
 		t.Fatalf("another cluster's directory: %v", err)
 	}
 	must(t, writeFile(mem, "/b/"+metaPropertiesFile, []byte("garbage"), true))
-	if _, err := PrepareDirs(mem, []string{"/b"}, MetaProperties{NodeID: 3}, random); !errors.Is(err, ErrCorrupt) {
+	if _, err := PrepareDirs(mem, []string{"/b"}, MetaProperties{NodeID: 3}, random, nil); !errors.Is(err, ErrCorrupt) {
 		t.Fatalf("garbled file: %v", err)
 	}
 	golden, err := ReadMetaProperties(goldenFS(t), testDir)

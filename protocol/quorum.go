@@ -11,6 +11,7 @@ const (
 	RaftKey    = int16(1000)
 	ForwardKey = int16(1001)
 	FormKey    = int16(1002)
+	JoinKey    = int16(1003)
 )
 
 // ownSchemas are these requests in the form of schemas.txt.
@@ -18,7 +19,11 @@ const ownSchemas = `1000 Raft 0 none
  ClusterId string 0+
  From int32 0+
  To int32 0+
+ FromDirectoryId uuid 0+
+ ToDirectoryId uuid 0+
  MaxWaitMs int32 0+
+ Continues int64 0+
+ Rest int64 0+
  Messages []bytes 0+
 1001 Forward 0 none
  ClusterId string 0+
@@ -29,7 +34,16 @@ const ownSchemas = `1000 Raft 0 none
  Body bytes 0+
 1002 Form 0 none
  NodeId int32 0+
- Voters []int32 0+
+ Seeds []string 0+
+1003 Join 0 none
+ ClusterId string 0+
+ NodeId int32 0+
+ DirectoryId uuid 0+
+ Listeners []struct 0+
+  Name string 0+
+  Host string 0+
+  Port uint16 0+
+  SecurityProtocol int16 0+
 `
 
 // newRequest makes an empty request of a key that has a schema.
@@ -41,6 +55,8 @@ func newRequest(key int16) kmsg.Request {
 		return &ForwardRequest{}
 	case FormKey:
 		return &FormRequest{}
+	case JoinKey:
+		return &JoinRequest{}
 	}
 	return kmsg.RequestForKey(key)
 }
@@ -59,7 +75,17 @@ type RaftRequest struct {
 	version0
 	ClusterID string
 	From, To  int32
-	MaxWaitMs int32    // 0: the sender is dialled itself
+	// Directories are those of the nodes' metadata logs (KIP-853): a node whose directory was emptied is not the one that is meant.
+	// To's is zero when the sender does not know it.
+	FromDirectoryID, ToDirectoryID [16]byte
+	MaxWaitMs                      int32 // 0: the sender is dialled itself
+	MessageFrames
+}
+
+// MessageFrames are messages, the first and last of which may be parts of one that needs several frames.
+type MessageFrames struct {
+	Continues int64    // bytes of the first message that earlier frames had; 0: it begins here
+	Rest      int64    // bytes of the last message that later frames will have
 	Messages  [][]byte // raftpb.Message
 }
 
@@ -67,7 +93,7 @@ type RaftRequest struct {
 type RaftResponse struct {
 	version0
 	ErrorCode int16
-	Messages  [][]byte
+	MessageFrames
 }
 
 func (*RaftRequest) Key() int16                  { return RaftKey }
@@ -77,23 +103,35 @@ func (*RaftResponse) RequestKind() kmsg.Request  { return &RaftRequest{} }
 
 func (r *RaftRequest) AppendTo(dst []byte) []byte {
 	dst = kbin.AppendString(dst, r.ClusterID)
-	dst = kbin.AppendInt32(kbin.AppendInt32(kbin.AppendInt32(dst, r.From), r.To), r.MaxWaitMs)
-	return appendByteArrays(dst, r.Messages)
+	dst = kbin.AppendInt32(kbin.AppendInt32(dst, r.From), r.To)
+	dst = kbin.AppendUuid(kbin.AppendUuid(dst, r.FromDirectoryID), r.ToDirectoryID)
+	return r.appendTo(kbin.AppendInt32(dst, r.MaxWaitMs))
 }
 
 func (r *RaftRequest) ReadFrom(src []byte) error {
 	b := kbin.Reader{Src: src}
-	*r = RaftRequest{ClusterID: b.String(), From: b.Int32(), To: b.Int32(), MaxWaitMs: b.Int32(), Messages: readByteArrays(&b)}
+	*r = RaftRequest{
+		ClusterID: b.String(), From: b.Int32(), To: b.Int32(), FromDirectoryID: b.Uuid(), ToDirectoryID: b.Uuid(),
+		MaxWaitMs: b.Int32(), MessageFrames: readFrames(&b),
+	}
 	return b.Complete()
 }
 
+func (f *MessageFrames) appendTo(dst []byte) []byte {
+	return appendByteArrays(kbin.AppendInt64(kbin.AppendInt64(dst, f.Continues), f.Rest), f.Messages)
+}
+
+func readFrames(b *kbin.Reader) MessageFrames {
+	return MessageFrames{Continues: b.Int64(), Rest: b.Int64(), Messages: readByteArrays(b)}
+}
+
 func (r *RaftResponse) AppendTo(dst []byte) []byte {
-	return appendByteArrays(kbin.AppendInt16(dst, r.ErrorCode), r.Messages)
+	return r.appendTo(kbin.AppendInt16(dst, r.ErrorCode))
 }
 
 func (r *RaftResponse) ReadFrom(src []byte) error {
 	b := kbin.Reader{Src: src}
-	*r = RaftResponse{ErrorCode: b.Int16(), Messages: readByteArrays(&b)}
+	*r = RaftResponse{ErrorCode: b.Int16(), MessageFrames: readFrames(&b)}
 	return b.Complete()
 }
 
@@ -147,22 +185,21 @@ func (r *ForwardResponse) ReadFrom(src []byte) error {
 	return b.Complete()
 }
 
-// FormRequest asks a node what it knows of the cluster; with voters, it also asks for its consent to a cluster of these.
+// FormRequest asks a node what it knows of the cluster, and whether it consents to one of the nodes at these addresses.
 type FormRequest struct {
 	version0
 	NodeID int32
-	Voters []int32 // empty: only asks
+	Seeds  []string // host:port of controller listeners; empty: only asks
 }
 
 // FormResponse says which cluster the node belongs to ("": none yet), and whether it consents.
 type FormResponse struct {
 	version0
-	ErrorCode int16
-	NodeID    int32 // who answers
-	ClusterID string
-	Voters    []int32 // that the node was started with
-	Known     bool    // the cluster has registered the node that asks
-	Consent   bool
+	ErrorCode   int16
+	NodeID      int32    // who answers
+	Incarnation [16]byte // of its process
+	ClusterID   string
+	Consent     bool
 }
 
 func (*FormRequest) Key() int16                  { return FormKey }
@@ -171,24 +208,93 @@ func (*FormRequest) ResponseKind() kmsg.Response { return &FormResponse{} }
 func (*FormResponse) RequestKind() kmsg.Request  { return &FormRequest{} }
 
 func (r *FormRequest) AppendTo(dst []byte) []byte {
-	return appendInt32s(kbin.AppendInt32(dst, r.NodeID), r.Voters)
+	dst = kbin.AppendArrayLen(kbin.AppendInt32(dst, r.NodeID), len(r.Seeds))
+	for _, s := range r.Seeds {
+		dst = kbin.AppendString(dst, s)
+	}
+	return dst
 }
 
 func (r *FormRequest) ReadFrom(src []byte) error {
 	b := kbin.Reader{Src: src}
-	*r = FormRequest{NodeID: b.Int32(), Voters: readInt32s(&b)}
+	*r = FormRequest{NodeID: b.Int32()}
+	for n := arrayLen(&b, 2); n > 0; n-- {
+		r.Seeds = append(r.Seeds, b.String())
+	}
 	return b.Complete()
 }
 
 func (r *FormResponse) AppendTo(dst []byte) []byte {
 	dst = kbin.AppendInt32(kbin.AppendInt16(dst, r.ErrorCode), r.NodeID)
-	dst = appendInt32s(kbin.AppendString(dst, r.ClusterID), r.Voters)
-	return kbin.AppendBool(kbin.AppendBool(dst, r.Known), r.Consent)
+	return kbin.AppendBool(kbin.AppendString(kbin.AppendUuid(dst, r.Incarnation), r.ClusterID), r.Consent)
 }
 
 func (r *FormResponse) ReadFrom(src []byte) error {
 	b := kbin.Reader{Src: src}
-	*r = FormResponse{ErrorCode: b.Int16(), NodeID: b.Int32(), ClusterID: b.String(), Voters: readInt32s(&b), Known: b.Bool(), Consent: b.Bool()}
+	*r = FormResponse{ErrorCode: b.Int16(), NodeID: b.Int32(), Incarnation: b.Uuid(), ClusterID: b.String(), Consent: b.Bool()}
+	return b.Complete()
+}
+
+// JoinRequest asks the quorum's leader to make a node a member that follows the log; one that is, to note its listeners.
+type JoinRequest struct {
+	version0
+	ClusterID   string
+	NodeID      int32
+	DirectoryID [16]byte // of its metadata log
+	Listeners   []JoinListener
+}
+
+// JoinListener is a controller listener of the node.
+type JoinListener struct {
+	Name, Host       string
+	Port             uint16
+	SecurityProtocol int16
+}
+
+// JoinResponse names the leader and the quorum.
+type JoinResponse struct {
+	version0
+	ErrorCode    int16
+	ErrorMessage *string
+	LeaderID     int32
+	Members      []byte // as raftlog encodes them
+}
+
+func (*JoinRequest) Key() int16                  { return JoinKey }
+func (*JoinResponse) Key() int16                 { return JoinKey }
+func (*JoinRequest) ResponseKind() kmsg.Response { return &JoinResponse{LeaderID: -1} }
+func (*JoinResponse) RequestKind() kmsg.Request  { return &JoinRequest{} }
+
+func (r *JoinRequest) AppendTo(dst []byte) []byte {
+	dst = kbin.AppendUuid(kbin.AppendInt32(kbin.AppendString(dst, r.ClusterID), r.NodeID), r.DirectoryID)
+	dst = kbin.AppendArrayLen(dst, len(r.Listeners))
+	for _, l := range r.Listeners {
+		dst = kbin.AppendString(kbin.AppendString(dst, l.Name), l.Host)
+		dst = kbin.AppendInt16(kbin.AppendUint16(dst, l.Port), l.SecurityProtocol)
+	}
+	return dst
+}
+
+// minListenerBytes is the least that a listener takes.
+const minListenerBytes = 2 + 2 + 2 + 2
+
+func (r *JoinRequest) ReadFrom(src []byte) error {
+	b := kbin.Reader{Src: src}
+	*r = JoinRequest{ClusterID: b.String(), NodeID: b.Int32(), DirectoryID: b.Uuid()}
+	for n := arrayLen(&b, minListenerBytes); n > 0; n-- {
+		r.Listeners = append(r.Listeners, JoinListener{b.String(), b.String(), b.Uint16(), b.Int16()})
+	}
+	return b.Complete()
+}
+
+func (r *JoinResponse) AppendTo(dst []byte) []byte {
+	dst = kbin.AppendNullableString(kbin.AppendInt16(dst, r.ErrorCode), r.ErrorMessage)
+	return kbin.AppendBytes(kbin.AppendInt32(dst, r.LeaderID), r.Members)
+}
+
+func (r *JoinResponse) ReadFrom(src []byte) error {
+	b := kbin.Reader{Src: src}
+	*r = JoinResponse{ErrorCode: b.Int16(), ErrorMessage: b.NullableString(), LeaderID: b.Int32(), Members: b.Bytes()}
 	return b.Complete()
 }
 
@@ -201,9 +307,8 @@ func appendByteArrays(dst []byte, arrays [][]byte) []byte {
 }
 
 func readByteArrays(b *kbin.Reader) [][]byte {
-	n := b.ArrayLen()
-	if n <= 0 || int(n) > len(b.Src)/lengthBytes {
-		failIf(b, n > 0)
+	n := arrayLen(b, lengthBytes)
+	if n == 0 {
 		return nil
 	}
 	out := make([][]byte, n)
@@ -213,25 +318,14 @@ func readByteArrays(b *kbin.Reader) [][]byte {
 	return out
 }
 
-func appendInt32s(dst []byte, ids []int32) []byte {
-	dst = kbin.AppendArrayLen(dst, len(ids))
-	for _, id := range ids {
-		dst = kbin.AppendInt32(dst, id)
-	}
-	return dst
-}
-
-func readInt32s(b *kbin.Reader) []int32 {
-	n := b.ArrayLen()
-	if n <= 0 || int(n) > len(b.Src)/4 {
+// arrayLen reads the length of an array whose elements take at least elementBytes; more than there can be is a short read.
+func arrayLen(b *kbin.Reader, elementBytes int) int {
+	n := int(b.ArrayLen())
+	if n <= 0 || n > len(b.Src)/elementBytes {
 		failIf(b, n > 0)
-		return nil
+		return 0
 	}
-	out := make([]int32, n)
-	for i := range out {
-		out[i] = b.Int32()
-	}
-	return out
+	return n
 }
 
 // failIf marks a reader as run dry.

@@ -4,16 +4,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"grete/cluster/metadata"
 	"grete/cluster/raftlog"
 	"grete/internal/clock"
 )
 
-// QuorumNode is where a controller listens, for DescribeQuorum.
-type QuorumNode struct {
-	ID       int32
-	Listener metadata.Endpoint
-}
+// observerSessionMs is how long a silent learner is still shown (LeaderState.OBSERVER_SESSION_TIMEOUT_MS).
+const observerSessionMs = 300_000
 
 // describeQuorum is KafkaRaftClient.handleDescribeQuorumRequest: it reads Raft's state, so that only the leader can answer it.
 func (n *Node) describeQuorum(req *kmsg.DescribeQuorumRequest) (*kmsg.DescribeQuorumResponse, error) {
@@ -41,15 +37,23 @@ func (n *Node) describeQuorum(req *kmsg.DescribeQuorumRequest) (*kmsg.DescribeQu
 		}
 		resp.Topics = append(resp.Topics, topic)
 	}
-	for _, known := range n.o.Quorum {
-		node := kmsg.NewDescribeQuorumResponseNode()
-		node.NodeID = known.ID
-		l := kmsg.NewDescribeQuorumResponseNodeListener()
-		l.Name, l.Host, l.Port = known.Listener.Listener, known.Listener.Host, known.Listener.Port
-		node.Listeners = append(node.Listeners, l)
-		resp.Nodes = append(resp.Nodes, node)
+	for _, m := range q.Members {
+		if m.Voter {
+			resp.Nodes = append(resp.Nodes, quorumNode(m.Member))
+		}
 	}
 	return resp, nil
+}
+
+func quorumNode(m raftlog.Member) kmsg.DescribeQuorumResponseNode {
+	node := kmsg.NewDescribeQuorumResponseNode()
+	node.NodeID = m.NodeID
+	for _, known := range m.Listeners {
+		l := kmsg.NewDescribeQuorumResponseNodeListener()
+		l.Name, l.Host, l.Port = known.Listener, known.Host, known.Port
+		node.Listeners = append(node.Listeners, l)
+	}
+	return node
 }
 
 // asksForMetadataLog: for that and nothing else; Kafka knows the quorum in no other company.
@@ -75,13 +79,12 @@ func (n *Node) quorumPartition(q raftlog.Quorum) kmsg.DescribeQuorumResponseTopi
 	nowMs := clock.Millis(n.o.Clock)
 	for _, m := range q.Members {
 		state := kmsg.NewDescribeQuorumResponseTopicPartitionReplicaState()
-		state.ReplicaID, state.LogEndOffset = m.NodeID, m.End
-		if m.NodeID == n.o.NodeID { // of others Raft knows how far they are, not since when
-			state.LastFetchTimestamp, state.LastCaughtUpTimestamp = nowMs, nowMs
-		}
-		if m.Voter {
+		state.ReplicaID, state.ReplicaDirectoryID, state.LogEndOffset = m.NodeID, m.DirectoryID, m.End
+		state.LastFetchTimestamp, state.LastCaughtUpTimestamp = m.HeardMs, m.CaughtUpMs
+		switch {
+		case m.Voter:
 			p.CurrentVoters = append(p.CurrentVoters, state)
-		} else {
+		case nowMs-max(m.HeardMs, q.SinceMs) < observerSessionMs:
 			p.Observers = append(p.Observers, state)
 		}
 	}

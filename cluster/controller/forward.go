@@ -55,7 +55,7 @@ func (n *Node) patience(req kmsg.Request) time.Duration {
 func (n *Node) attempt(ctx context.Context, t *term, p protocol.Principal, req kmsg.Request) (out outcome, again bool) {
 	switch {
 	case t.NodeID == n.o.NodeID:
-		out = n.decideHere(ctx, p, req)
+		out = n.decideHere(ctx, t, p, req)
 		again = errors.Is(out.err, ErrNotController)
 	case t.NodeID == -1:
 		select {
@@ -84,22 +84,46 @@ func (n *Node) attempt(ctx context.Context, t *term, p protocol.Principal, req k
 func (n *Node) Decide(conn context.Context, p protocol.Principal, req kmsg.Request) (resp kmsg.Response, end int64, err error) {
 	ctx, cancel := clock.WithTimeout(conn, n.o.Clock, n.patience(req))
 	defer cancel()
-	if n.lead.Load().NodeID != n.o.NodeID {
+	t := n.lead.Load()
+	if t.NodeID != n.o.NodeID {
 		return nil, 0, ErrNotController
 	}
-	out := n.decideHere(ctx, p, req)
+	out := n.decideHere(ctx, t, p, req)
 	if r, ok := out.response.(*kmsg.BrokerHeartbeatResponse); ok && out.err == nil && r.ErrorCode == 0 {
 		n.presence.heard(req.(*kmsg.BrokerHeartbeatRequest).BrokerID, conn)
 	}
 	return out.response, out.end, out.err
 }
 
-// decideHere queues a request for the decider and waits for the outcome.
-func (n *Node) decideHere(ctx context.Context, p protocol.Principal, req kmsg.Request) outcome {
-	if r, ok := req.(*kmsg.DescribeQuorumRequest); ok {
-		resp, err := n.describeQuorum(r)
+// decideHere decides as the leader of t: what is about the quorum at once; anything else it queues for the decider, and waits for the outcome.
+func (n *Node) decideHere(ctx context.Context, t *term, p protocol.Principal, req kmsg.Request) outcome {
+	if resp, ok, err := n.decideQuorum(ctx, t, req); ok {
 		return outcome{response: resp, err: err}
 	}
+	out := n.decideMetadata(ctx, p, req)
+	n.followUp(ctx, t, req, out)
+	return out
+}
+
+// followUp has a node leave the quorum with its last registration.
+func (n *Node) followUp(ctx context.Context, t *term, req kmsg.Request, out outcome) {
+	id := int32(-1)
+	switch resp := out.response.(type) {
+	case *kmsg.UnregisterBrokerResponse:
+		if resp.ErrorCode == 0 {
+			id = req.(*kmsg.UnregisterBrokerRequest).BrokerID
+		}
+	case *kmsg.UnregisterControllerResponse:
+		if resp.ErrorCode == 0 {
+			id = req.(*kmsg.UnregisterControllerRequest).ControllerID
+		}
+	}
+	if im := n.Image(); id >= 0 && im.Broker(id) == nil && im.Controller(id) == nil {
+		n.forgetMember(ctx, t, id)
+	}
+}
+
+func (n *Node) decideMetadata(ctx context.Context, p protocol.Principal, req kmsg.Request) outcome {
 	reply := make(chan outcome, 1)
 	o := &op{principal: p, request: req, gone: ctx.Done(), reply: reply}
 	select {

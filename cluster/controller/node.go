@@ -53,7 +53,7 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 	n.lead.Store(newTerm(raftlog.Leader{NodeID: -1, Start: -1}))
 	n.image.Store(&metadata.Image{})
 	raft, err := raftlog.Open(raftlog.Options{
-		NodeID: o.NodeID, Voters: o.Voters, Log: o.Log, FS: o.FS, Dir: o.Dir, Clock: o.Clock, Logger: o.Logger,
+		NodeID: o.NodeID, Voters: o.Voters, DirectoryID: o.DirectoryID, Listeners: o.Listeners, OnMembers: o.OnMembers, Log: o.Log, FS: o.FS, Dir: o.Dir, Clock: o.Clock, Logger: o.Logger,
 		Transport: o.Transport, ElectionMs: int(o.Config.Int("controller.quorum.election.timeout.ms")),
 		OnCommit: func(int64) { poke(n.commits) }, OnLeader: n.onLeader,
 		OnSnapshot: func(s raftlog.Snapshot) { n.received.Store(&s) }, OnFailure: n.fail,

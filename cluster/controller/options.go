@@ -68,9 +68,8 @@ const (
 type Options struct {
 	NodeID    int32
 	ClusterID string
-	Voters    []int32      // of a new metadata log; nil: this node alone
-	Quorum    []QuorumNode // where the controllers listen, as far as is known
-	Log       raftlog.Log  // the metadata log, created with LogID and LogConfig
+	Voters    []int32     // of a new metadata log; nil: this node alone
+	Log       raftlog.Log // the metadata log, created with LogID and LogConfig
 	FS        vfs.FS
 	Dir       string // of the metadata log's partition
 	Clock     clock.Clock
@@ -82,10 +81,17 @@ type Options struct {
 	Probe    func(ctx context.Context, address string) error
 	Config   config.Layers // what the broker was started with
 	Features []Feature     // nil: DefaultFeatures
+	// DirectoryID and Listeners are this node's, for a log that begins with it.
+	DirectoryID metadata.UUID
+	Listeners   []metadata.Endpoint
+	// QuorumListener is the first of controller.listener.names: the nodes of the quorum use it among themselves.
+	QuorumListener string
 
 	// OnImage is told every new image with what changed since old, in order, before Image returns it and before the
 	// requests that caused it are answered. It runs on the applier's goroutine.
 	OnImage func(old, new *metadata.Image, d metadata.Delta)
+	// OnMembers is told the quorum's configuration when it has changed; it must not block.
+	OnMembers func(raftlog.Members)
 	// OnFailure is told once that this node can no longer take part: a failed write, or a log it cannot apply.
 	OnFailure func(error)
 }

@@ -71,6 +71,10 @@ func (v *view) decide(req kmsg.Request) ([]metadata.Record, kmsg.Response, error
 		return decided(v.listReassignments(r))
 	case *kmsg.AssignReplicasToDirsRequest:
 		return decided(v.assignDirs(r))
+	case *kmsg.ControllerRegistrationRequest:
+		return decided(v.registerController(r))
+	case *kmsg.UnregisterControllerRequest:
+		return decided(v.unregisterController(r))
 	case *kmsg.UpdateFeaturesRequest:
 		return decided(v.updateFeatures(r))
 	}

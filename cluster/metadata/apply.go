@@ -92,6 +92,10 @@ func (b *Builder) Apply(r Record) error {
 	case *NoOpRecord:
 	case *RegisterBrokerRecord:
 		b.registerBroker(r)
+	case *RegisterControllerRecord:
+		b.im.controllers.set(r.ControllerID, r)
+	case *UnregisterControllerRecord:
+		b.im.controllers.delete(r.ControllerID)
 	case *BrokerRegistrationChangeRecord, *FenceBrokerRecord, *UnfenceBrokerRecord, *UnregisterBrokerRecord:
 		return b.changeBroker(r)
 	default:

@@ -13,6 +13,7 @@ type Image struct {
 	topics       tree[string, *Topic, byName]
 	topicNames   tree[UUID, string, byUUID]
 	brokers      tree[int32, *Broker, byID]
+	controllers  tree[int32, *RegisterControllerRecord, byID]
 	configs      tree[ConfigResource, map[string]string, byResource]
 	features     tree[string, int16, byName]
 	quotas       tree[string, *ClientQuota, byName]
@@ -68,6 +69,12 @@ func (im *Image) Broker(id int32) *Broker { return im.brokers.get(id) }
 
 // Brokers iterates by id, fenced ones too.
 func (im *Image) Brokers() iter.Seq[*Broker] { return im.brokers.values() }
+
+// Controller returns the registration of a controller, nil when unknown.
+func (im *Image) Controller(id int32) *RegisterControllerRecord { return im.controllers.get(id) }
+
+// Controllers iterates by id.
+func (im *Image) Controllers() iter.Seq[*RegisterControllerRecord] { return im.controllers.values() }
 
 // Topic and its partitions; immutable.
 type Topic struct {

@@ -203,7 +203,7 @@ func requireModel(t *testing.T, seed uint64, im *Image, m *model) {
 
 func TestEveryRecordKindSurvivesASnapshot(t *testing.T) {
 	records := []Record{
-		kafkaRecords["feature"], kafkaRecords["producer-ids"], kafkaRecords["register-broker-v4"], kafkaRecords["topic"],
+		kafkaRecords["feature"], kafkaRecords["producer-ids"], kafkaRecords["register-broker-v4"], kafkaRecords["register-controller"], kafkaRecords["topic"],
 		&PartitionRecord{0, sampleID, Partition{Replicas: []int32{1}, ELR: []int32{2}, LeaderRecoveryState: 1}},
 		kafkaRecords["config"], kafkaRecords["quota"], kafkaRecords["scram"], kafkaRecords["acl"],
 	}
@@ -223,7 +223,8 @@ func TestEveryRecordKindSurvivesASnapshot(t *testing.T) {
 	im, _, err = im.Apply([]Record{
 		&ClearELRRecord{""}, &FeatureLevelRecord{"metadata.version", 0},
 		&RemoveUserScramCredentialRecord{"ann", 1}, kafkaRecords["remove-acl"],
-		kafkaRecords["registration-change"], kafkaRecords["unfence"], kafkaRecords["fence"],
+		kafkaRecords["registration-change"], kafkaRecords["unfence"], kafkaRecords["fence"], kafkaRecords["unregister-controller"],
+		&UnregisterControllerRecord{1},
 	}, 20, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -231,6 +232,9 @@ func TestEveryRecordKindSurvivesASnapshot(t *testing.T) {
 	b := im.Broker(1)
 	if im.Topic("orders").Partitions[0].ELR != nil || im.Feature("metadata.version") != 0 || !b.Fenced || b.LogDirs[0][7] != 3 {
 		t.Error("not all was applied")
+	}
+	if im.Controller(1) != nil {
+		t.Error("the controller is still registered")
 	}
 	if n := len(slices.Collect(im.ScramCredentials())) + len(slices.Collect(im.ACLs())); n != 0 {
 		t.Error("credentials or ACLs remain")

@@ -105,8 +105,12 @@ func newRecord(key int16) Record {
 		return &NoOpRecord{}
 	case 22:
 		return &RemoveUserScramCredentialRecord{}
+	case 27:
+		return &RegisterControllerRecord{}
 	case 28:
 		return &ClearELRRecord{}
+	case 29:
+		return &UnregisterControllerRecord{}
 	}
 	return nil
 }

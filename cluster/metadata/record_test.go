@@ -71,6 +71,10 @@ var kafkaRecords = func() map[string]Record {
 		"acl":          &AccessControlEntryRecord{sampleID, 2, "orders", 3, "User:ann", "*", 3, 3},
 		"remove-acl":   &RemoveAccessControlEntryRecord{sampleID},
 		"clear-elr":    &ClearELRRecord{"orders"},
+		"register-controller": &RegisterControllerRecord{
+			ControllerID: 1, Incarnation: sampleID, Endpoints: endpoints, Features: features,
+		},
+		"unregister-controller": &UnregisterControllerRecord{7},
 	}
 }()
 

@@ -12,7 +12,7 @@ const metadataVersion = "metadata.version"
 // Records gives the records that build this image from an empty one: the content of a snapshot.
 func (im *Image) Records() iter.Seq[Record] {
 	parts := []func(func(Record) bool) bool{
-		im.featureRecords, im.brokerRecords, im.topicRecords, im.configRecords, im.quotaRecords, im.securityRecords,
+		im.featureRecords, im.brokerRecords, im.controllerRecords, im.topicRecords, im.configRecords, im.quotaRecords, im.securityRecords,
 	}
 	return func(yield func(Record) bool) {
 		for _, part := range parts {
@@ -47,6 +47,15 @@ func (im *Image) brokerRecords(yield func(Record) bool) bool {
 			r.Rack = &b.Rack
 		}
 		if !yield(r) {
+			return false
+		}
+	}
+	return true
+}
+
+func (im *Image) controllerRecords(yield func(Record) bool) bool {
+	for c := range im.Controllers() {
+		if !yield(c) {
 			return false
 		}
 	}

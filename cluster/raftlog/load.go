@@ -4,6 +4,8 @@ import (
 	"path"
 
 	"go.etcd.io/raft/v3/raftpb"
+
+	"grete/internal/vfs"
 )
 
 // load reads what an earlier run left, or begins a new log. It repairs nothing and deletes nothing.
@@ -133,4 +135,26 @@ func (n *Node) checkLog(base snapshotID) error {
 			n.o.Log.EpochAt(end-1), n.state.LeaderEpoch)
 	}
 	return nil
+}
+
+// Begun says whether dir, a partition's directory, has a metadata log.
+func Begun(fsys vfs.FS, dir string) (bool, error) {
+	_, found, err := loadQuorumState(fsys, dir)
+	return found, err
+}
+
+// Begin makes dir a metadata log with these members, empty; none for a node that is to be made a member. One that has taken part in an election stays
+// as it is.
+func Begin(fsys vfs.FS, dir string, members Members) error {
+	state, found, err := loadQuorumState(fsys, dir)
+	if err != nil || found && state.LeaderEpoch > 0 {
+		return err
+	}
+	if err := fsys.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	if err := newQuorumState(members).save(fsys, dir); err != nil {
+		return err
+	}
+	return fsys.SyncDir(path.Dir(dir))
 }

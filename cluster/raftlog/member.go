@@ -90,6 +90,12 @@ var errNoMembers = errors.New("not a configuration of the quorum")
 // membersVersion leads the encoding, which changes of the configuration and snapshots have.
 const membersVersion = 0
 
+// EncodeMembers writes a configuration as joining nodes are told it.
+func EncodeMembers(ms Members) []byte { return ms.encode() }
+
+// DecodeMembers reads what EncodeMembers writes.
+func DecodeMembers(raw []byte) (Members, error) { return decodeMembers(raw) }
+
 func (ms Members) encode() []byte {
 	dst := kbin.AppendInt16(nil, membersVersion)
 	dst = kbin.AppendArrayLen(dst, len(ms))

@@ -37,6 +37,13 @@ func (n *Node) take(r report) {
 	}
 }
 
+// forgetSilentLeader: a voter stands for election when its leader is silent; a learner would believe in it for ever.
+func (n *Node) forgetSilentLeader() {
+	if n.silentTicks++; n.silentTicks > 2*ticksPerElection && !n.leads() && n.lead.NodeID >= 0 {
+		_ = n.raw.ForgetLeader()
+	}
+}
+
 // plausible refuses a message that speaks of a log that this node does not have: Raft panics on it, since only a faulty
 // node sends it.
 func (n *Node) plausible(m *raftpb.Message) bool {
@@ -63,6 +70,7 @@ type MemberState struct {
 // Quorum describes the quorum: members by id, voters and learners.
 type Quorum struct {
 	Leader  Leader
+	SinceMs int64 // since when it leads, as this node knows
 	Commit  int64
 	Members []MemberState
 }
@@ -85,7 +93,7 @@ func (n *Node) Quorum() (Quorum, error) {
 }
 
 func (n *Node) quorum() Quorum {
-	q := Quorum{Leader: n.lead, Commit: n.CommittedEnd()}
+	q := Quorum{Leader: n.lead, SinceMs: n.leadMs, Commit: n.CommittedEnd()}
 	for _, m := range n.confs.latest() {
 		q.Members = append(q.Members, n.memberState(m))
 	}

@@ -91,6 +91,7 @@ type Node struct {
 	stopOnce  sync.Once
 
 	lead      Leader
+	leadMs    int64 // when that became known
 	announced int32 // the epoch in which this node has last announced itself leader
 	committed atomic.Int64
 	confs     confHistory
@@ -98,6 +99,8 @@ type Node struct {
 	changes   []change // of the configuration, until they are committed
 	contacts  map[int32]*contact
 	failure   error // set before done is closed
+
+	silentTicks int // since anybody was heard of
 }
 
 type proposal struct {
@@ -252,6 +255,7 @@ func (n *Node) loop() error {
 		case m := <-n.inbox:
 			if err := whole(m); err == nil && n.plausible(m) {
 				_ = n.raw.Step(m) // a message of a removed or unknown node is no fault of ours
+				n.silentTicks = 0
 				n.heard(m)
 			}
 		case r := <-n.reports:
@@ -264,6 +268,7 @@ func (n *Node) loop() error {
 			f()
 		case <-ticker.c(!n.alone()):
 			n.raw.Tick()
+			n.forgetSilentLeader()
 		case <-n.stop:
 			return nil
 		}
@@ -351,7 +356,7 @@ func (n *Node) setLeader(l Leader) {
 	if l == n.lead {
 		return
 	}
-	n.lead = l
+	n.lead, n.leadMs = l, clock.Millis(n.o.Clock)
 	n.forgetFollowers()
 	if n.o.OnLeader != nil {
 		n.o.OnLeader(l)

@@ -19,11 +19,8 @@ type peer struct {
 	queue  []outgoing
 	bytes  int
 	parked *poll // of a node that fetches
-}
-
-type outgoing struct {
-	raw      []byte
-	snapshot bool
+	// fetched: such a node has been given a whole snapshot, and what became of it is not known before it asks again.
+	fetched bool
 }
 
 // poll is a request that waits for messages.
@@ -32,24 +29,16 @@ type poll struct {
 	timer   clock.Timer
 }
 
-func rawOf(messages []outgoing) [][]byte {
-	raw := make([][]byte, len(messages))
-	for i, m := range messages {
-		raw[i] = m.raw
-	}
-	return raw
-}
-
 // push queues m or drops it, and answers who has asked for it.
 func (p *peer) push(m outgoing) {
 	p.mu.Lock()
 	if len(p.queue) < queuedMessages && (p.bytes+len(m.raw) <= queuedBytes || len(p.queue) == 0) {
-		p.queue = append(p.queue, m)
+		p.queue = append(p.queue, m.parts()...)
 		p.bytes += len(m.raw)
 	}
 	parked, ready := p.parked, []outgoing(nil)
 	if parked != nil {
-		p.parked, ready = nil, p.takeLocked()
+		p.parked, ready = nil, p.fetchLocked()
 	}
 	p.mu.Unlock()
 	if parked == nil {
@@ -57,7 +46,17 @@ func (p *peer) push(m outgoing) {
 		return
 	}
 	parked.timer.Stop()
-	parked.respond(&protocol.RaftResponse{Messages: rawOf(ready)})
+	parked.respond(&protocol.RaftResponse{MessageFrames: framesOf(ready)})
+}
+
+// abandon forgets the rest of a message of which a part is lost.
+func (p *peer) abandon() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for len(p.queue) > 0 && p.queue[0].continues > 0 {
+		p.bytes -= len(p.queue[0].raw)
+		p.queue = p.queue[1:]
+	}
 }
 
 func (p *peer) poke() {
@@ -79,14 +78,28 @@ func (p *peer) take() []outgoing {
 }
 
 func (p *peer) takeLocked() []outgoing {
-	n, bytes := 0, 0
-	for n < len(p.queue) && (n == 0 || bytes+len(p.queue[n].raw) <= frameBytes) {
-		bytes += len(p.queue[n].raw)
-		n++
-	}
+	n, bytes := frameLen(p.queue)
 	taken := p.queue[:n:n]
 	p.queue, p.bytes = p.queue[n:], p.bytes-bytes
 	return taken
+}
+
+// fetchLocked is takeLocked for a node that fetches.
+func (p *peer) fetchLocked() []outgoing {
+	taken := p.takeLocked()
+	for _, m := range taken {
+		p.fetched = p.fetched || m.snapshot && m.rest == 0
+	}
+	return taken
+}
+
+// takeFetched says, once, that the node had been given a snapshot.
+func (p *peer) takeFetched() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	had := p.fetched
+	p.fetched = false
+	return had
 }
 
 // park answers now or when there is something, at the latest after wait. An older poll of the node is answered: nobody waits for it any more.
@@ -94,7 +107,7 @@ func (p *peer) park(c clock.Clock, wait time.Duration, respond func(*protocol.Ra
 	p.mu.Lock()
 	older := p.parked
 	p.parked = nil
-	ready := p.takeLocked()
+	ready := p.fetchLocked()
 	if len(ready) == 0 {
 		mine := &poll{respond: respond}
 		mine.timer = c.AfterFunc(wait, func() { p.expire(mine) })
@@ -106,7 +119,7 @@ func (p *peer) park(c clock.Clock, wait time.Duration, respond func(*protocol.Ra
 		older.respond(&protocol.RaftResponse{})
 	}
 	if len(ready) > 0 {
-		respond(&protocol.RaftResponse{Messages: rawOf(ready)})
+		respond(&protocol.RaftResponse{MessageFrames: framesOf(ready)})
 	}
 }
 

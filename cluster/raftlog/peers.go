@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,14 +14,18 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 
+	"grete/cluster/metadata"
 	"grete/internal/clock"
 	"grete/protocol"
 )
 
 // PeersOptions describe the network of a node.
 type PeersOptions struct {
-	NodeID    int32
-	ClusterID string
+	NodeID      int32
+	ClusterID   string
+	DirectoryID metadata.UUID // of the metadata log
+	// Directory is that of another node, as the quorum's configuration has it; zero: not known.
+	Directory func(id int32) metadata.UUID
 	// Address is where a node's controller listener is; false: it has none, and fetches its messages itself.
 	Address func(id int32) (string, bool)
 	Clock   clock.Clock
@@ -60,14 +65,17 @@ type Peers struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
+	parts assembly
+
 	mu     sync.Mutex
 	peers  map[int32]*peer
+	polls  map[int32]context.CancelFunc // of voters, by id
 	closed bool
 }
 
 // NewPeers makes the network of a node; messages wait until Attach.
 func NewPeers(o PeersOptions) *Peers {
-	p := &Peers{o: o, peers: map[int32]*peer{}}
+	p := &Peers{o: o, peers: map[int32]*peer{}, polls: map[int32]context.CancelFunc{}}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	return p
 }
@@ -95,7 +103,7 @@ func (p *Peers) Send(m *raftpb.Message) {
 		return
 	}
 	if to := p.peer(nodeID(m.GetTo())); to != nil {
-		to.push(outgoing{raw, m.GetType() == raftpb.MsgSnap})
+		to.push(outgoing{raw: raw, snapshot: m.GetType() == raftpb.MsgSnap})
 	}
 }
 
@@ -125,7 +133,7 @@ func (p *Peers) deliver(to *peer) {
 	redial := backoff{clock: p.o.Clock}
 	for p.awaitMessages(to, link) {
 		messages := to.take()
-		err := p.exchange(link, &protocol.RaftRequest{To: to.id, Messages: rawOf(messages)}, p.o.Timeout)
+		err := p.exchange(link, &protocol.RaftRequest{To: to.id, MessageFrames: framesOf(messages)}, p.o.Timeout)
 		p.report(to, messages, err)
 		if err == nil {
 			redial.reset()
@@ -190,7 +198,7 @@ func (p *Peers) noteGone(id int32, err error) {
 
 // exchange sends one request and hands over what comes back.
 func (p *Peers) exchange(link *protocol.Link, req *protocol.RaftRequest, timeout time.Duration) error {
-	req.ClusterID, req.From = p.o.ClusterID, p.o.NodeID
+	req.ClusterID, req.From, req.FromDirectoryID, req.ToDirectoryID = p.o.ClusterID, p.o.NodeID, p.o.DirectoryID, p.o.Directory(req.To)
 	ctx, cancel := clock.WithTimeout(p.ctx, p.o.Clock, timeout)
 	defer cancel()
 	resp, err := link.Call(ctx, req)
@@ -201,7 +209,7 @@ func (p *Peers) exchange(link *protocol.Link, req *protocol.RaftRequest, timeout
 	if answer.ErrorCode != 0 {
 		return kerr.ErrorForCode(answer.ErrorCode)
 	}
-	if code := p.accept(req.To, answer.Messages); code != 0 {
+	if code := p.accept(req.To, answer.MessageFrames); code != 0 {
 		return kerr.ErrorForCode(code)
 	}
 	return nil
@@ -214,13 +222,14 @@ func (p *Peers) report(to *peer, messages []outgoing, err error) {
 		return
 	}
 	if err != nil {
+		to.abandon()
 		(*node).Report(to.id, false, false)
 		p.noteGone(to.id, err)
 	} else {
 		to.lost.over(p.o, to.id)
 	}
 	for _, m := range messages {
-		if m.snapshot {
+		if m.snapshot && (m.rest == 0 || err != nil) {
 			(*node).Report(to.id, true, err == nil)
 		}
 	}
@@ -232,7 +241,7 @@ func (p *Peers) Receive(req *protocol.RaftRequest, respond func(*protocol.RaftRe
 		respond(&protocol.RaftResponse{ErrorCode: code})
 		return
 	}
-	if code := p.accept(req.From, req.Messages); code != 0 || req.MaxWaitMs <= 0 {
+	if code := p.accept(req.From, req.MessageFrames); code != 0 || req.MaxWaitMs <= 0 {
 		respond(&protocol.RaftResponse{ErrorCode: code})
 		return
 	}
@@ -241,22 +250,35 @@ func (p *Peers) Receive(req *protocol.RaftRequest, respond func(*protocol.RaftRe
 		respond(&protocol.RaftResponse{ErrorCode: kerr.ThrottlingQuotaExceeded.Code})
 		return
 	}
+	if node := p.node.Load(); to.takeFetched() && node != nil {
+		(*node).Report(req.From, true, true)
+	}
 	to.park(p.o.Clock, min(time.Duration(req.MaxWaitMs)*time.Millisecond, maxPollWait), respond)
 }
 
-// check refuses nodes of other clusters, and what was meant for another node.
+// check refuses nodes of other clusters, and what was meant for another node or for this one before its directory was emptied. Only of a
+// node that fetches does it matter here which directory it has: others get nothing at an old one.
 func (p *Peers) check(req *protocol.RaftRequest) int16 {
+	own, known := metadata.UUID(req.ToDirectoryID), p.o.Directory(req.From)
 	switch {
 	case req.ClusterID != p.o.ClusterID:
 		return kerr.InconsistentClusterID.Code
 	case req.To != p.o.NodeID || req.From == p.o.NodeID || req.From < 0:
 		return kerr.InvalidRequest.Code
+	case own != metadata.ZeroUUID && own != p.o.DirectoryID:
+		return kerr.InvalidVoterKey.Code
+	case req.MaxWaitMs > 0 && known != metadata.ZeroUUID && known != req.FromDirectoryID:
+		return kerr.InvalidVoterKey.Code
 	}
 	return 0
 }
 
 // accept gives messages of a node to Raft; none when one is not as Raft makes them.
-func (p *Peers) accept(from int32, raw [][]byte) (code int16) {
+func (p *Peers) accept(from int32, frames protocol.MessageFrames) (code int16) {
+	raw, ok := p.parts.add(from, frames)
+	if !ok {
+		return kerr.InvalidRequest.Code
+	}
 	messages := make([]*raftpb.Message, len(raw))
 	for i := range raw {
 		m := &raftpb.Message{}
@@ -275,18 +297,40 @@ func (p *Peers) accept(from int32, raw [][]byte) (code int16) {
 	return 0
 }
 
-// Poll begins to fetch this node's messages from a voter, whose connections do not reach this node.
-func (p *Peers) Poll(voter int32) {
-	p.wg.Go(func() {
-		link := p.link(voter)
-		defer link.Close()
-		for p.ctx.Err() == nil {
-			req := &protocol.RaftRequest{To: voter, MaxWaitMs: int32(maxPollWait / time.Millisecond)}
-			if err := p.exchange(link, req, maxPollWait+p.o.Timeout); err != nil {
-				_ = clock.Pause(p.ctx, p.o.Clock, pollRetriesAfter)
-			}
+// Poll has this node, which the others cannot dial, fetch its messages from these voters, and from no others any more.
+func (p *Peers) Poll(voters []int32) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for id, cancel := range p.polls {
+		if !slices.Contains(voters, id) {
+			cancel()
+			delete(p.polls, id)
 		}
-	})
+	}
+	for _, id := range voters {
+		if p.polls[id] != nil || p.closed {
+			continue
+		}
+		ctx, cancel := context.WithCancel(p.ctx)
+		p.polls[id] = cancel
+		p.wg.Go(func() { p.poll(ctx, id) })
+	}
+}
+
+func (p *Peers) poll(ctx context.Context, voter int32) {
+	link := p.link(voter)
+	defer link.Close()
+	defer context.AfterFunc(ctx, link.Close)()
+	var lost outage
+	for ctx.Err() == nil {
+		req := &protocol.RaftRequest{To: voter, MaxWaitMs: int32(maxPollWait / time.Millisecond)}
+		if err := p.exchange(link, req, maxPollWait+p.o.Timeout); err != nil && ctx.Err() == nil {
+			lost.note(p.o, voter, err)
+			_ = clock.Pause(ctx, p.o.Clock, pollRetriesAfter)
+			continue
+		}
+		lost.over(p.o, voter)
+	}
 }
 
 // backoff doubles its pause until it is reset.

@@ -2,8 +2,11 @@ package raftlog
 
 import (
 	"context"
+	"math"
 	"net"
+	"path"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,8 +16,11 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 
+	"grete/cluster/metadata"
 	"grete/internal/clock"
+	"grete/internal/vfs"
 	"grete/protocol"
+	"grete/protocol/batch"
 )
 
 // inbox is a node that keeps what it gets.
@@ -53,7 +59,7 @@ func (h raftHandler) Serve(_ context.Context, r *protocol.Request) {
 func peersOf(t *testing.T, id int32, cluster string, addresses map[int32]string) (*Peers, *inbox) {
 	t.Helper()
 	p := NewPeers(PeersOptions{
-		NodeID: id, ClusterID: cluster, Clock: clock.System, Logger: zerolog.Nop(), Timeout: 2 * time.Second,
+		NodeID: id, ClusterID: cluster, DirectoryID: directory(id), Directory: directory, Clock: clock.System, Logger: zerolog.Nop(), Timeout: 2 * time.Second,
 		Address: func(id int32) (string, bool) { a, ok := addresses[id]; return a, ok },
 	})
 	in := newInbox()
@@ -114,7 +120,7 @@ func TestPeersDeliver(t *testing.T) {
 			t.Fatalf("message %d came in place %d", m.GetCommit(), i)
 		}
 	}
-	sender.Poll(1)
+	sender.Poll([]int32{1})
 	for range 2 {
 		server.Send(message(raftpb.MsgHeartbeat, 1, 2, nil))
 		if m := receive(t, polled.messages); nodeID(m.GetFrom()) != 1 {
@@ -128,6 +134,65 @@ func TestPeersDeliver(t *testing.T) {
 	}
 }
 
+// A snapshot of many frames arrives whole, pushed or fetched, with what follows it; a part that is lost is the end of it.
+func TestPeersDeliverInParts(t *testing.T) {
+	server, in := peersOf(t, 1, "c", map[int32]string{})
+	addresses := map[int32]string{1: listen(t, server)}
+	sender, polled := peersOf(t, 2, "c", addresses)
+	large := values(t, strings.Repeat("x", 5*partBytes/2))
+	send := func(by *Peers, from, to int32) {
+		by.Send(message(raftpb.MsgSnap, from, to, func(m *raftpb.Message) { m.Snapshot = snapshotOf(t, large) }))
+		by.Send(message(raftpb.MsgHeartbeat, from, to, nil))
+	}
+	want := func(got *inbox) {
+		t.Helper()
+		if m := receive(t, got.messages); m.GetType() != raftpb.MsgSnap || len(m.GetSnapshot().GetData()) < len(large) {
+			t.Errorf("%v of %d bytes", m.GetType(), len(m.GetSnapshot().GetData()))
+		}
+		if m := receive(t, got.messages); m.GetType() != raftpb.MsgHeartbeat {
+			t.Errorf("%v after it", m.GetType())
+		}
+	}
+	send(sender, 2, 1)
+	want(in)
+	if r := receive(t, polled.reports); r != (report{1, true, true}) {
+		t.Errorf("%+v", r)
+	}
+	sender.Poll([]int32{1})
+	send(server, 1, 2)
+	want(polled)
+	if r := receive(t, in.reports); r != (report{2, true, true}) {
+		t.Errorf("%+v", r)
+	}
+	p := &peer{some: make(chan struct{}, 1)}
+	p.push(outgoing{raw: large, snapshot: true})
+	p.push(outgoing{raw: []byte("next")})
+	if first := p.take(); len(first) != 1 || first[0].rest == 0 {
+		t.Errorf("%d messages in the first frame", len(first))
+	}
+	p.abandon()
+	if next := p.take(); len(next) != 1 || string(next[0].raw) != "next" || p.bytes != 0 {
+		t.Errorf("%d messages, %d bytes left", len(next), p.bytes)
+	}
+}
+
+// snapshotOf is one that checkSnapshot takes.
+func snapshotOf(t *testing.T, b batch.Batch) *raftpb.Snapshot {
+	t.Helper()
+	fsys := newDisk(t)
+	id := snapshotID{5, 1}
+	records := func(yield func([]byte) bool) {
+		for r := range b.Records() {
+			yield(r.Value)
+		}
+	}
+	must(t, writeSnapshot(fsys, dataDir, id, Members{voter(1), learner(2)}, 1, records))
+	raw, err := vfs.ReadFile(fsys, path.Join(dataDir, id.fileName()), math.MaxInt64)
+	must(t, err)
+	index, term := uint64(id.end), uint64(id.epoch)
+	return &raftpb.Snapshot{Data: raw, Metadata: &raftpb.SnapshotMetadata{ConfState: Members{voter(1)}.conf(), Index: &index, Term: &term}}
+}
+
 // A queue has an end, and a frame too.
 func TestPeersAreBounded(t *testing.T) {
 	p := &peer{some: make(chan struct{}, 1)}
@@ -138,10 +203,10 @@ func TestPeersAreBounded(t *testing.T) {
 		t.Errorf("%d messages are queued", len(p.queue))
 	}
 	p = &peer{some: make(chan struct{}, 1)}
-	for range 2 * queuedBytes / frameBytes {
-		p.push(outgoing{raw: make([]byte, frameBytes)})
+	for range 2 * queuedBytes / partBytes {
+		p.push(outgoing{raw: make([]byte, partBytes)})
 	}
-	if p.bytes != queuedBytes || len(p.take()) != 1 || p.bytes != queuedBytes-frameBytes {
+	if p.bytes != queuedBytes || len(p.take()) != frameBytes/partBytes || p.bytes != queuedBytes-frameBytes {
 		t.Errorf("%d bytes are queued", p.bytes)
 	}
 	peers, _ := peersOf(t, 1, "c", nil)
@@ -182,21 +247,31 @@ func TestForgedMessagesAreRefused(t *testing.T) {
 		"within a batch":   app(entry(1, 3, sound), entry(2, 3, sound)),
 		"empty snapshot":   message(raftpb.MsgSnap, 2, 1, nil),
 	} {
-		req := &protocol.RaftRequest{ClusterID: "c", From: 2, To: 1, Messages: [][]byte{encoded(good), encoded(m)}}
+		req := &protocol.RaftRequest{ClusterID: "c", From: 2, To: 1, MessageFrames: protocol.MessageFrames{Messages: [][]byte{encoded(good), encoded(m)}}}
 		p.Receive(req, func(resp *protocol.RaftResponse) {
 			if resp.ErrorCode != kerr.InvalidRequest.Code {
 				t.Errorf("%s: %d", name, resp.ErrorCode)
 			}
 		})
 	}
-	for want, req := range map[int16]*protocol.RaftRequest{
-		kerr.InconsistentClusterID.Code: {ClusterID: "other", From: 2, To: 1},
-		kerr.InvalidRequest.Code:        {ClusterID: "c", From: 2, To: 5},
-		0:                               {ClusterID: "c", From: 2, To: 1, Messages: [][]byte{encoded(good)}},
+	emptied := metadata.UUID{9}
+	for _, tt := range []struct {
+		want int16
+		req  protocol.RaftRequest
+	}{
+		{kerr.InconsistentClusterID.Code, protocol.RaftRequest{ClusterID: "other", From: 2, To: 1}},
+		{kerr.InvalidRequest.Code, protocol.RaftRequest{ClusterID: "c", From: 2, To: 5}},
+		{kerr.InvalidVoterKey.Code, protocol.RaftRequest{ClusterID: "c", From: 2, To: 1, ToDirectoryID: emptied}},
+		{kerr.InvalidVoterKey.Code, protocol.RaftRequest{ClusterID: "c", From: 2, To: 1, FromDirectoryID: emptied, MaxWaitMs: 1}},
+		{kerr.InvalidRequest.Code, protocol.RaftRequest{ClusterID: "c", From: 2, To: 1, MessageFrames: protocol.MessageFrames{
+			Continues: 5, Messages: [][]byte{encoded(good)}}}},
+		{kerr.InvalidRequest.Code, protocol.RaftRequest{ClusterID: "c", From: 2, To: 1, MessageFrames: protocol.MessageFrames{
+			Rest: maxMessageBytes + 1, Messages: [][]byte{encoded(good)}}}},
+		{0, protocol.RaftRequest{ClusterID: "c", From: 2, To: 1, MessageFrames: protocol.MessageFrames{Messages: [][]byte{encoded(good)}}}},
 	} {
-		p.Receive(req, func(resp *protocol.RaftResponse) {
-			if resp.ErrorCode != want {
-				t.Errorf("%d, want %d", resp.ErrorCode, want)
+		p.Receive(&tt.req, func(resp *protocol.RaftResponse) {
+			if resp.ErrorCode != tt.want {
+				t.Errorf("%+v: %d, want %d", tt.req, resp.ErrorCode, tt.want)
 			}
 		})
 	}

@@ -215,7 +215,7 @@ func TestVersion(t *testing.T) {
 func TestSignalWhileWaitingForOthers(t *testing.T) {
 	p := runProgram(t, nil, "serve", "--listen", "127.0.0.1:0", "--data-dir", t.TempDir(), "--set", "admin.listen=",
 		"--set", "listeners=PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0", "--set", "controller.quorum.voters=1@127.0.0.1:1,2@127.0.0.1:2")
-	p.event("waiting for the other voters to form a cluster")
+	p.event("waiting for other nodes to form a cluster")
 	p.signals <- syscall.SIGTERM
 	if code := p.wait(); code != 0 {
 		t.Errorf("exit code %d", code)

@@ -17,11 +17,18 @@ type Broker struct {
 	// listener that is advertised under its own address keeps it in both lists.
 	Listeners, Advertised []Listener
 	InterBroker           string // listener name
-	// Controllers are the listeners for other nodes of the metadata quorum; Voters is controller.quorum.voters.
-	Controllers []Listener
-	Voters      []Voter
-	Gossip      Gossip
-	from        map[string]string // where each property of Static was set
+	// IsBroker and IsController are process.roles.
+	IsBroker, IsController bool
+	// Controllers are the listeners for other nodes of the metadata quorum; Voters is controller.quorum.voters, by id; BootstrapServers are the
+	// addresses of controller.quorum.bootstrap.servers.
+	Controllers           []Listener
+	Voters                []Voter
+	BootstrapServers      []string
+	MetadataDir           string // where the metadata log is, one of LogDirs
+	Hostname              string // of this machine, for listeners on all addresses
+	advertisedControllers []Listener
+	Gossip                Gossip
+	from                  map[string]string // where each property of Static was set
 	// Unused are properties that were set, and that Kafka knows, but that change nothing here.
 	Unused []string
 }
@@ -32,9 +39,9 @@ func Load(s Sources) (*Broker, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Broker{Layers: Layers{Static: st.values}, from: st.from, ClusterID: s.clusterID()}
+	b := &Broker{Layers: Layers{Static: st.values}, from: st.from, ClusterID: s.clusterID(), Hostname: s.Hostname}
 	for _, step := range []func(*static, Sources) error{
-		b.loadIdentity, b.loadDirectories, b.loadListeners, b.loadQuorum, b.loadGossip, b.checkNumbers,
+		b.loadIdentity, b.loadDirectories, b.loadRoles, b.loadListeners, b.loadQuorum, b.loadGossip, b.checkNumbers,
 	} {
 		if err := step(st, s); err != nil {
 			return nil, err
@@ -105,15 +112,18 @@ func (b *Broker) loadListeners(st *static, s Sources) error {
 		}
 		b.Listeners = append(b.Listeners, l)
 	}
-	if len(b.Listeners) == 0 {
+	if b.IsBroker && len(b.Listeners) == 0 {
 		return st.refuse("listeners", "there must be a listener that is not among controller.listener.names")
+	}
+	if !b.IsBroker && len(b.Listeners) > 0 {
+		return st.refuse("listeners", "listener "+b.Listeners[0].Name+" is not one of controller.listener.names, and this node is no broker")
 	}
 	for _, l := range all {
 		if l.Protocol != Plaintext {
 			return st.refuse("listeners", "listener "+l.Name+" uses "+l.Protocol.String()+"; only PLAINTEXT is supported yet")
 		}
 	}
-	if err := b.loadAdvertised(st, s, protocols); err != nil {
+	if err := b.loadAdvertised(st, s, protocols); err != nil || !b.IsBroker {
 		return err
 	}
 	return b.loadInterBroker(st)
@@ -156,7 +166,13 @@ func (b *Broker) loadAdvertised(st *static, s Sources, protocols map[string]Secu
 			return st.refuse(name, err.Error())
 		}
 		controllers := b.controllerListeners()
-		b.Advertised = slices.DeleteFunc(advertised, func(l Listener) bool { return slices.Contains(controllers, l.Name) })
+		for _, l := range advertised {
+			if slices.Contains(controllers, l.Name) {
+				b.advertisedControllers = append(b.advertisedControllers, l)
+			} else {
+				b.Advertised = append(b.Advertised, l)
+			}
+		}
 	}
 	for i := range b.Advertised {
 		l := &b.Advertised[i]
@@ -170,7 +186,7 @@ func (b *Broker) loadAdvertised(st *static, s Sources, protocols map[string]Secu
 			l.Host = s.Hostname
 		}
 	}
-	if len(b.Advertised) == 0 {
+	if b.IsBroker && len(b.Advertised) == 0 {
 		return st.refuse(name, "there must be at least one advertised listener for clients")
 	}
 	return nil

@@ -26,7 +26,7 @@ func TestEmbeddedDefaults(t *testing.T) {
 func TestInternalTopicsOfOneBroker(t *testing.T) {
 	for want, flags := range map[int64][]Assignment{
 		1: nil,
-		3: {{"--set", "controller.quorum.bootstrap.servers", "a:9093"}},
+		3: {{"--set", "controller.quorum.bootstrap.servers", "a:9093"}, {"--set", "listeners", "PLAINTEXT://a:9092,CONTROLLER://a:9093"}},
 		2: {{"--set", "offsets.topic.replication.factor", "2"}},
 	} {
 		b, err := Load(Sources{Flags: flags})
@@ -119,7 +119,16 @@ func TestRefusals(t *testing.T) {
 		{"node.id=1\nbroker.id=2", "config: broker.id=2 (f): must be the same as node.id=1"},
 		{"broker.id=-1", "config: broker.id=-1 (f): a node id is at least 0"},
 		{"node.id=-1", "config: node.id=-1 (f): Value must be at least 0; allowed: int of at least 0"},
-		{"process.roles=broker", "config: process.roles=broker (f): only a node that is both is supported yet: broker,controller"},
+		{"process.roles=broker", "config: process.roles=broker (f): a node that is not both broker and controller must be told where others are: " +
+			"controller.quorum.bootstrap.servers, controller.quorum.voters or gossip.join"},
+		{"process.roles=broker\ncontroller.quorum.voters=1@a:9", "config: controller.quorum.voters=1@a:9 (f): must not contain node.id=1, which has only the role broker"},
+		{"process.roles=broker\ncontroller.quorum.voters=2@a:9\nlisteners=PLAINTEXT://a:1,CONTROLLER://a:9", "config: listeners=PLAINTEXT://a:1,CONTROLLER://a:9 (f): " +
+			"listener CONTROLLER is one of controller.listener.names, and this node is no controller"},
+		{"process.roles=controller\ncontroller.quorum.voters=1@a:9\nlisteners=PLAINTEXT://a:1,CONTROLLER://a:9", "config: listeners=PLAINTEXT://a:1,CONTROLLER://a:9 (f): " +
+			"listener PLAINTEXT is not one of controller.listener.names, and this node is no broker"},
+		{"controller.quorum.bootstrap.servers=a:9", "config: listeners=PLAINTEXT://localhost:9092 (default): must have a listener of " +
+			"controller.listener.names=CONTROLLER, where the other voters reach this one"},
+		{"log.dirs=/a,/b\nmetadata.log.dir=/c", "config: metadata.log.dir=/c (f): must be one of log.dirs=/a,/b"},
 		{"controller.quorum.voters=1@a:9,2@b:9", "config: listeners=PLAINTEXT://localhost:9092 (default): must have a listener of " +
 			"controller.listener.names=CONTROLLER, where the other voters reach this one"},
 		{"controller.quorum.voters=1@a:9,1@b:9", "config: controller.quorum.voters=1@a:9,1@b:9 (f): node 1 comes twice"},

@@ -16,11 +16,14 @@ func (n *Node) startAdmin(context.Context) error {
 	if address == "" {
 		return nil
 	}
-	n.metrics.Replicas.SetState(n.replicas.State)
 	n.metrics.Logs(n.eachLog)
 	n.metrics.Lags(n.replicas.Lags)
 	n.gauges()
-	n.cleanerGauges()
+	if n.o.Config.IsBroker {
+		n.metrics.Replicas.SetState(n.replicas.State)
+		n.brokerGauges()
+		n.cleanerGauges()
+	}
 	server, err := admin.Start(address, admin.Options{Gatherer: n.metrics.Registry, Healthy: n.healthy, Ready: n.ready})
 	if err != nil {
 		if _, asked := n.o.Config.Static["admin.listen"]; asked {
@@ -61,14 +64,6 @@ func (n *Node) gauges() {
 	n.metrics.Gauge("controller_kafkacontroller_globalpartitioncount", "Partitions of the cluster.", func() float64 {
 		return float64(image().PartitionCount())
 	})
-	n.metrics.Gauge("server_fetchsessioncache_numincrementalfetchsessions", "Incremental fetch sessions.", func() float64 {
-		sessions, _ := n.fetchSessions.Counts()
-		return float64(sessions)
-	})
-	n.metrics.Gauge("server_fetchsessioncache_numincrementalfetchpartitionscached", "Partitions in incremental fetch sessions.", func() float64 {
-		_, partitions := n.fetchSessions.Counts()
-		return float64(partitions)
-	})
 	n.metrics.Gauge("log_logscrubber_damaged_segments", "Segments with records that are damaged on disk.", func() float64 {
 		return float64(n.store.ScrubStats().DamagedSegments)
 	})
@@ -83,6 +78,18 @@ func (n *Node) gauges() {
 			}
 		}
 		return float64(offline)
+	})
+}
+
+// brokerGauges are those that a controller alone has not.
+func (n *Node) brokerGauges() {
+	n.metrics.Gauge("server_fetchsessioncache_numincrementalfetchsessions", "Incremental fetch sessions.", func() float64 {
+		sessions, _ := n.fetchSessions.Counts()
+		return float64(sessions)
+	})
+	n.metrics.Gauge("server_fetchsessioncache_numincrementalfetchpartitionscached", "Partitions in incremental fetch sessions.", func() float64 {
+		_, partitions := n.fetchSessions.Counts()
+		return float64(partitions)
 	})
 }
 
@@ -101,9 +108,9 @@ func (n *Node) healthy() error {
 	return errNoDirectory
 }
 
-// ready: healthy, and known to clients.
+// ready: healthy, and, a broker, known to clients.
 func (n *Node) ready() error {
-	if b := n.controller.Image().Broker(n.o.Config.NodeID); b == nil || !b.Active() {
+	if b := n.controller.Image().Broker(n.o.Config.NodeID); n.o.Config.IsBroker && (b == nil || !b.Active()) {
 		return errFenced
 	}
 	return n.healthy()

@@ -2,9 +2,6 @@ package node
 
 import (
 	"context"
-	"net"
-	"path"
-	"strconv"
 
 	"grete/cluster/controller"
 	"grete/cluster/metadata"
@@ -19,7 +16,8 @@ func (n *Node) startController(ctx context.Context) error {
 		return err
 	}
 	o := controller.Options{
-		NodeID: cfg.NodeID, ClusterID: n.clusterID, Voters: n.voterIDs(), Quorum: n.quorumNodes(), Log: log, FS: n.o.FS, Dir: path.Join(log.Dir(), controller.LogID.String()),
+		NodeID: cfg.NodeID, ClusterID: n.clusterID, Voters: n.firstVoters(), Log: log, FS: n.o.FS, Dir: metadataLogDir(log.Dir()),
+		DirectoryID: n.directoryID(), Listeners: n.controllerEndpoints(), QuorumListener: n.quorumListener(), OnMembers: n.poll,
 		Clock: n.o.Clock, Rand: n.newRand(), Logger: n.o.Log, Config: cfg.Layers,
 		OnImage: n.applyImage, OnFailure: n.fail, Probe: n.probe,
 	}
@@ -32,17 +30,29 @@ func (n *Node) startController(ctx context.Context) error {
 	n.onStop("controller", n.controller.Stop)
 	if peers != nil {
 		peers.Attach(n.controller.Raft())
+		n.poll(n.members())
 	}
-	return nil
+	if err := n.enterQuorum(ctx); err != nil {
+		return err
+	}
+	return n.registerController(ctx)
+}
+
+// firstVoters are those of a log that nobody has begun: of a directory of former times.
+func (n *Node) firstVoters() []int32 {
+	if n.begins {
+		return []int32{n.o.Config.NodeID}
+	}
+	return []int32{}
 }
 
 // connect gives a node of a quorum of several its ways to the others; nil when it is alone.
 func (n *Node) connect(o *controller.Options) *raftlog.Peers {
-	if len(o.Voters) == 1 && len(n.o.Config.Controllers) == 0 {
+	if len(n.seeds()) == 0 && len(n.o.Config.Controllers) == 0 {
 		return nil
 	}
 	peers := raftlog.NewPeers(raftlog.PeersOptions{
-		NodeID: o.NodeID, ClusterID: n.clusterID, Address: n.controllerAddress, Clock: n.o.Clock, Logger: n.o.Log,
+		NodeID: o.NodeID, ClusterID: n.clusterID, DirectoryID: o.DirectoryID, Address: n.controllerAddress, Directory: n.memberDirectory, Clock: n.o.Clock, Logger: n.o.Log,
 		Timeout: millis(n.o.Config.Int("controller.quorum.request.timeout.ms")), Client: n.clientOptions(), OnGone: n.suspect,
 	})
 	links := controller.NewLinks(n.clusterID, n.controllerAddress, n.clientOptions())
@@ -68,26 +78,11 @@ func (n *Node) probe(ctx context.Context, address string) error {
 	return nc.Close()
 }
 
-// quorumNodes are the voters that the configuration names.
-func (n *Node) quorumNodes() []controller.QuorumNode {
-	names := n.o.Config.List("controller.listener.names")
-	var out []controller.QuorumNode
-	for _, v := range n.o.Config.Voters {
-		host, port, err := net.SplitHostPort(v.Address)
-		number, _ := strconv.ParseUint(port, 10, 16)
-		if err != nil {
-			continue // the definition has checked it
-		}
-		out = append(out, controller.QuorumNode{ID: v.ID, Listener: metadata.Endpoint{Listener: names[0], Host: host, Port: uint16(number)}})
-	}
-	return out
-}
-
 // handOver has a stop begin with giving away what others can take: partitions to other brokers, the quorum to another voter. A node that is
 // alone has nobody to give to.
 func (n *Node) handOver(context.Context) error {
 	n.onStop("leadership", func(ctx context.Context) error {
-		if n.hasOthers() {
+		if n.lifecycle != nil && n.hasOthers() {
 			ctx, cancel := context.WithTimeout(ctx, handOverTimeout)
 			defer cancel()
 			if err := n.lifecycle.Shutdown(ctx); err != nil {

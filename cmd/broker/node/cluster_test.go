@@ -111,27 +111,39 @@ func freePorts(t *testing.T, n int) []string {
 // newNodes lays out count brokers that all vote, not started.
 func newNodes(t *testing.T, count int, properties ...string) *nodes {
 	t.Helper()
-	c := &nodes{t: t, running: make([]*Node, count), stopped: make([]bool, count)}
+	c := emptyCluster(t)
 	at := freePorts(t, count)
 	var voters []string
 	for i := range at {
 		voters = append(voters, fmt.Sprintf("%d@%s", i+1, at[i]))
 	}
 	for i := range at {
-		fs := vfs.NewMem()
-		c.disks = append(c.disks, fs)
-		w := &wire{conns: map[net.Conn]bool{}}
-		c.wires = append(c.wires, w)
-		o := options(t, fs, append([]string{
-			fmt.Sprint("node.id=", i+1), "controller.quorum.voters=" + strings.Join(voters, ","),
-			"listeners=PLAINTEXT://127.0.0.1:0,CONTROLLER://" + at[i], "broker.session.timeout.ms=2000", "broker.heartbeat.interval.ms=500",
-			"offsets.topic.replication.factor=1", "transaction.state.log.replication.factor=1", "transaction.state.log.min.isr=1",
+		c.add(append([]string{
+			"controller.quorum.voters=" + strings.Join(voters, ","), "listeners=PLAINTEXT://127.0.0.1:0,CONTROLLER://" + at[i],
 		}, properties...)...)
-		o.Listen, o.Dial = w.listen, w.dial
-		c.options = append(c.options, o)
 	}
+	return c
+}
+
+// add lays out one more node, with the next id, and returns its index.
+func (c *nodes) add(properties ...string) int {
+	i := len(c.options)
+	fs, w := vfs.NewMem(), &wire{conns: map[net.Conn]bool{}}
+	c.disks, c.wires = append(c.disks, fs), append(c.wires, w)
+	c.running, c.stopped = append(c.running, nil), append(c.stopped, false)
+	o := options(c.t, fs, append([]string{
+		fmt.Sprint("node.id=", i+1), "broker.session.timeout.ms=2000", "broker.heartbeat.interval.ms=500",
+		"offsets.topic.replication.factor=1", "transaction.state.log.replication.factor=1", "transaction.state.log.min.isr=1",
+	}, properties...)...)
+	o.Listen, o.Dial = w.listen, w.dial
+	c.options = append(c.options, o)
+	return i
+}
+
+func emptyCluster(t *testing.T) *nodes {
+	c := &nodes{t: t}
 	t.Cleanup(func() {
-		for i := range c.running {
+		for i := len(c.running) - 1; i >= 0; i-- { // who votes alone goes last
 			c.stop(i)
 		}
 	})

@@ -115,6 +115,9 @@ func (n *Node) resign(p *replica.Partition, epoch int32) {
 // this broker may have led, and logs may have belonged to other topics of the same names. First the partitions, then what groups committed for topics that are no more, and
 // the topics that are new to their expressions.
 func (n *Node) applyImage(old, im *metadata.Image, delta metadata.Delta) {
+	if !n.o.Config.IsBroker {
+		return
+	}
 	if !n.entered {
 		if self := im.Broker(n.o.Config.NodeID); self == nil || self.Incarnation != n.incarnation {
 			return

@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 
 	"grete/cluster"
+	"grete/cluster/raftlog"
 	"grete/internal/config"
 )
 
@@ -68,7 +70,10 @@ func (n *Node) gossipAddress(ctx context.Context, l config.Listener, join []stri
 			return nc.LocalAddr().(*net.UDPAddr).IP, nil
 		}
 	}
-	return lookup(ctx, n.o.Config.Advertised[0].Host)
+	for _, l := range slices.Concat(n.advertised(), n.o.Config.ControllersAdvertised(n.o.Config.Hostname)) {
+		return lookup(ctx, l.Host)
+	}
+	return lookup(ctx, n.o.Config.Hostname)
 }
 
 // lookup is the first address of a host, an IPv4 one where there is any.
@@ -87,9 +92,15 @@ func lookup(ctx context.Context, host string) (net.IP, error) {
 
 // self is what this node tells the others of itself.
 func (n *Node) self() cluster.Peer {
-	p := cluster.Peer{NodeID: n.o.Config.NodeID, Incarnation: n.incarnation, Roles: cluster.BrokerRole | cluster.ControllerRole}
+	p := cluster.Peer{NodeID: n.o.Config.NodeID, Incarnation: n.incarnation}
+	if n.o.Config.IsBroker {
+		p.Roles |= cluster.BrokerRole
+	}
+	if n.o.Config.IsController {
+		p.Roles |= cluster.ControllerRole
+	}
 	p.ClusterID, _ = n.clusterOnDisk() // what cannot be read is told of by joinCluster
-	p.Controller, _ = n.controllerAddress(p.NodeID)
+	p.Controller, _ = n.addressOf(raftlog.Member{Listeners: n.controllerEndpoints()})
 	for _, l := range n.advertised() {
 		if l.Name == n.o.Config.InterBroker {
 			p.Broker = l.Address()

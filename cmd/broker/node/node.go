@@ -12,6 +12,7 @@ import (
 	"grete/cluster"
 	"grete/cluster/controller"
 	"grete/cluster/metadata"
+	"grete/cluster/raftlog"
 	"grete/cluster/replica"
 	"grete/coordinator/group"
 	"grete/coordinator/txn"
@@ -26,6 +27,9 @@ type Node struct {
 	o           Options
 	metrics     *metrics.Metrics
 	clusterID   string
+	metadataDir string // the log directory that has the metadata log
+	begins      bool   // the quorum of a new cluster begins with this node
+	hint        atomic.Pointer[raftlog.Members]
 	logDefaults logstore.Config
 
 	sockets       *sockets
@@ -65,9 +69,7 @@ type stop struct {
 func Start(ctx context.Context, o Options) (*Node, error) {
 	o.fill()
 	n := &Node{o: o, metrics: metrics.New(o.Clock), failed: make(chan error, 1)}
-	for _, step := range []func(context.Context) error{
-		n.openSockets, n.joinCluster, n.openStore, n.startReplicas, n.startCoordinators, n.startTransactions, n.startController, n.register, n.serve, n.handOver, n.startAdmin,
-	} {
+	for _, step := range n.steps() {
 		if err := step(ctx); err != nil {
 			stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 			defer cancel()
@@ -75,6 +77,16 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 		}
 	}
 	return n, nil
+}
+
+// steps are those of Start: a controller alone has no logs but the metadata's, and no clients.
+func (n *Node) steps() []func(context.Context) error {
+	if !n.o.Config.IsBroker {
+		return []func(context.Context) error{n.openSockets, n.joinCluster, n.openStore, n.startController, n.handOver, n.startAdmin}
+	}
+	return []func(context.Context) error{
+		n.openSockets, n.joinCluster, n.openStore, n.startReplicas, n.startCoordinators, n.startTransactions, n.startController, n.register, n.serve, n.handOver, n.startAdmin,
+	}
 }
 
 // onStop has run called by Stop, before what was started earlier.

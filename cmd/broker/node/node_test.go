@@ -178,7 +178,7 @@ func TestStartRefuses(t *testing.T) {
 	fs := vfs.NewMem()
 	start(t, options(t, fs))
 	foreign := vfs.NewMem()
-	if _, err := logstore.PrepareDirs(foreign, []string{"/data"}, logstore.MetaProperties{NodeID: 7}, func(p []byte) { _, _ = rand.Read(p) }); err != nil {
+	if _, err := logstore.PrepareDirs(foreign, []string{"/data"}, logstore.MetaProperties{NodeID: 7}, func(p []byte) { _, _ = rand.Read(p) }, nil); err != nil {
 		t.Fatal(err)
 	}
 	disk := vfs.NewFaulty(vfs.NewMem())

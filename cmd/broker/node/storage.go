@@ -13,7 +13,7 @@ import (
 // openStore settles whose the log directories are, and opens the logs in them.
 func (n *Node) openStore(ctx context.Context) error {
 	cfg := n.o.Config
-	clusterID, err := logstore.PrepareDirs(n.o.FS, cfg.LogDirs, logstore.MetaProperties{ClusterID: n.clusterID, NodeID: cfg.NodeID}, n.random)
+	clusterID, err := logstore.PrepareDirs(n.o.FS, cfg.LogDirs, logstore.MetaProperties{ClusterID: n.clusterID, NodeID: cfg.NodeID}, n.random, n.beginMetadataLog)
 	if err != nil {
 		return err
 	}

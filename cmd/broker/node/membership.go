@@ -1,0 +1,243 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"grete/cluster/controller"
+	"grete/cluster/metadata"
+	"grete/cluster/raftlog"
+	"grete/internal/clock"
+	"grete/protocol"
+)
+
+const (
+	joinEvery   = 50 * time.Millisecond // after an attempt that failed
+	joinTimeout = 5 * time.Second       // for one attempt
+)
+
+// errNotAdmitted: the quorum refuses this node, and will refuse it again.
+var errNotAdmitted = errors.New("the metadata quorum refuses this node")
+
+// controllerPrincipal is whom requests of nodes among themselves come from.
+var controllerPrincipal = protocol.Principal{Type: "User", Name: "ANONYMOUS"}
+
+// members are the quorum's as this node knows them: from its log, or, before it has any, from the node that let it in.
+func (n *Node) members() raftlog.Members {
+	if c := n.quorum.controller.Load(); c != nil {
+		if ms := c.Raft().Members(); len(ms) > 0 {
+			return ms
+		}
+	}
+	if hint := n.hint.Load(); hint != nil {
+		return *hint
+	}
+	return nil
+}
+
+// controllerAddress is where a node's controller listener is: as this node's configuration says, else as the node has told the quorum.
+func (n *Node) controllerAddress(id int32) (string, bool) {
+	for _, v := range n.o.Config.Voters {
+		if v.ID == id {
+			return v.Address, true
+		}
+	}
+	m, known := n.members().Find(id)
+	if !known {
+		return "", false
+	}
+	return n.addressOf(m)
+}
+
+func (n *Node) addressOf(m raftlog.Member) (string, bool) {
+	wanted := n.quorumListener()
+	for i, l := range m.Listeners {
+		if l.Listener == wanted || i == len(m.Listeners)-1 {
+			return net.JoinHostPort(l.Host, strconv.Itoa(int(l.Port))), true
+		}
+	}
+	return "", false
+}
+
+func (n *Node) memberDirectory(id int32) metadata.UUID {
+	m, _ := n.members().Find(id)
+	return m.DirectoryID
+}
+
+// enterQuorum makes this node a member of the quorum, unless it is one as it is, and a voter if it is to be one. A node that begins the quorum is both.
+func (n *Node) enterQuorum(ctx context.Context) error {
+	self := raftlog.Member{NodeID: n.o.Config.NodeID, DirectoryID: n.directoryID(), Listeners: n.controllerEndpoints()}
+	now, known := n.members().Find(self.NodeID)
+	self.Voter = now.Voter
+	if !known || !now.Equal(self) {
+		if err := n.join(ctx, self); err != nil {
+			return err
+		}
+	}
+	if now.Voter || !n.o.Config.Joins() {
+		return nil
+	}
+	return n.vote(ctx, self)
+}
+
+// join asks those who may know the leader until it has let this node in.
+func (n *Node) join(ctx context.Context, self raftlog.Member) error {
+	req := &protocol.JoinRequest{ClusterID: n.clusterID, NodeID: self.NodeID, DirectoryID: self.DirectoryID}
+	for _, l := range self.Listeners {
+		req.Listeners = append(req.Listeners, protocol.JoinListener{Name: l.Listener, Host: l.Host, Port: l.Port, SecurityProtocol: l.SecurityProtocol})
+	}
+	said := ""
+	for {
+		err := n.tryJoin(ctx, req)
+		if err == nil || errors.Is(err, errNotAdmitted) {
+			return err
+		}
+		if text := err.Error(); text != said {
+			said = text
+			n.o.Log.Info().Err(err).Msg("waiting to be let into the metadata quorum")
+		}
+		if clock.Pause(ctx, n.o.Clock, joinEvery) != nil {
+			return fmt.Errorf("this node was not let into the metadata quorum: %w", err)
+		}
+	}
+}
+
+// tryJoin asks everybody once.
+func (n *Node) tryJoin(ctx context.Context, req *protocol.JoinRequest) (err error) {
+	if self, known := n.members().Find(req.NodeID); known && self.Voter { // it may lead, and knows who does
+		resp, err := n.quorum.Join(ctx, req)
+		return n.admitted(resp, err)
+	}
+	err = controller.ErrNotController
+	for _, address := range n.whoMayLead() {
+		resp, called := n.callOnce(ctx, address, req)
+		answer, _ := resp.(*protocol.JoinResponse)
+		if err = n.admitted(answer, called); err == nil || errors.Is(err, errNotAdmitted) {
+			return err
+		}
+	}
+	return err
+}
+
+// whoMayLead are the addresses of the voters, as far as they are known, and of the seeds.
+func (n *Node) whoMayLead() []string {
+	var out []string
+	for _, m := range n.members().Voters() {
+		if address, ok := n.addressOf(m); ok && m.NodeID != n.o.Config.NodeID {
+			out = append(out, address)
+		}
+	}
+	for _, s := range n.seeds() {
+		if s.NodeID != n.o.Config.NodeID {
+			out = append(out, s.Address)
+		}
+	}
+	return out
+}
+
+// admitted reads an answer to a JoinRequest.
+func (n *Node) admitted(resp *protocol.JoinResponse, err error) error {
+	if err != nil {
+		return err
+	}
+	switch resp.ErrorCode {
+	case 0:
+		members, err := raftlog.DecodeMembers(resp.Members)
+		if err != nil {
+			return err
+		}
+		n.hint.Store(&members)
+		n.poll(members)
+		return nil
+	case kerr.DuplicateVoter.Code, kerr.InconsistentClusterID.Code, kerr.DuplicateBrokerRegistration.Code:
+		return fmt.Errorf("%w: %s", errNotAdmitted, *resp.ErrorMessage)
+	}
+	return kerr.ErrorForCode(resp.ErrorCode)
+}
+
+// poll has a node that nobody can dial fetch from the voters.
+func (n *Node) poll(members raftlog.Members) {
+	peers := n.quorum.peers.Load()
+	if peers == nil || len(n.o.Config.Controllers) > 0 {
+		return
+	}
+	var ids []int32
+	for _, m := range members.Voters() {
+		ids = append(ids, m.NodeID)
+	}
+	peers.Poll(ids)
+}
+
+// vote asks to be made a voter until this node is one.
+func (n *Node) vote(ctx context.Context, self raftlog.Member) error {
+	for {
+		req := kmsg.NewPtrAddRaftVoterRequest()
+		req.Version = req.MaxVersion()
+		req.ClusterID, req.VoterID, req.VoterDirectoryID = &n.clusterID, self.NodeID, self.DirectoryID
+		for _, l := range self.Listeners {
+			listener := kmsg.NewAddRaftVoterRequestListener()
+			listener.Name, listener.Host, listener.Port = l.Listener, l.Host, l.Port
+			req.Listeners = append(req.Listeners, listener)
+		}
+		resp, err := n.controller.Do(ctx, controllerPrincipal, req)
+		if err == nil {
+			switch code := resp.(*kmsg.AddRaftVoterResponse).ErrorCode; code {
+			case 0, kerr.DuplicateVoter.Code:
+				return nil
+			default:
+				err = kerr.ErrorForCode(code)
+			}
+		}
+		if clock.Pause(ctx, n.o.Clock, joinEvery) != nil {
+			return fmt.Errorf("this node was not made a voter of the metadata quorum: %w", err)
+		}
+	}
+}
+
+// callOnce asks over a connection of its own.
+func (n *Node) callOnce(ctx context.Context, address string, req kmsg.Request) (kmsg.Response, error) {
+	ctx, cancel := clock.WithTimeout(ctx, n.o.Clock, joinTimeout)
+	defer cancel()
+	link := protocol.NewLink(func() (string, bool) { return address, true }, n.clientOptions())
+	defer link.Close()
+	return link.Call(ctx, req)
+}
+
+// registerController makes this controller known to clients and to the others.
+func (n *Node) registerController(ctx context.Context) error {
+	if !n.o.Config.IsController {
+		return nil
+	}
+	req := kmsg.NewPtrControllerRegistrationRequest()
+	req.ControllerID, req.IncarnationID = n.o.Config.NodeID, n.incarnation
+	for _, e := range n.controllerEndpoints() {
+		l := kmsg.NewControllerRegistrationRequestListener()
+		l.Name, l.Host, l.Port, l.SecurityProtocol = e.Listener, e.Host, e.Port, e.SecurityProtocol
+		req.Listeners = append(req.Listeners, l)
+	}
+	for _, f := range controller.DefaultFeatures() {
+		feature := kmsg.NewControllerRegistrationRequestFeature()
+		feature.Name, feature.MinSupportedVersion, feature.MaxSupportedVersion = f.Name, f.Min, f.Max
+		req.Features = append(req.Features, feature)
+	}
+	for {
+		resp, err := n.controller.Do(ctx, controllerPrincipal, req)
+		if err == nil {
+			r := resp.(*kmsg.ControllerRegistrationResponse)
+			if r.ErrorCode == 0 {
+				return nil
+			}
+			return fmt.Errorf("the cluster does not let this controller in: %s", *r.ErrorMessage)
+		}
+		if errors.Is(err, controller.ErrStopped) || clock.Pause(ctx, n.o.Clock, joinEvery) != nil {
+			return fmt.Errorf("this controller is not registered: %w", err)
+		}
+	}
+}
