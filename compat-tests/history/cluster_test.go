@@ -17,7 +17,7 @@ func liveCluster(t *testing.T, brokers int) (load.Config, []load.Node) {
 	t.Helper()
 	cfg := config(t)
 	if os.Getenv("HISTORY_SECONDS") == "" {
-		cfg.Duration = 20 * time.Second
+		cfg.Duration = 15 * time.Second
 	}
 	cfg.Faults = load.ClusterKinds
 	if kafka.Apache() {
