@@ -32,8 +32,11 @@ type derivedRun struct {
 	epoch map[int64]int16
 	open  map[int64][]int64 // base offsets of the batches of open transactions, by producer
 	fate  map[int64]bool    // by base offset of a transaction's batch: aborted
-	old   map[string][]byte // files as they were some time
-	told  []string          // what was done, for the failure
+	wrote []batch.Batch
+	// compacted is where the log ended when it was compacted last: what was committed then is never cut.
+	compacted int64
+	old       map[string][]byte // files as they were some time
+	told      []string          // what was done, for the failure
 }
 
 // TestDerivedFilesModel: whatever becomes of derived files, the aborted transactions of a read hide exactly the records that were
@@ -50,7 +53,8 @@ func TestDerivedFilesModel(t *testing.T) {
 
 func runDerived(t *testing.T, seed uint64) {
 	r := &derivedRun{t: t, rng: rand.New(rand.NewPCG(seed, 21)), mem: vfs.NewMem(), clock: clock.NewManual(time.UnixMilli(1_000_000)),
-		seqs: map[int64]int32{}, epoch: map[int64]int16{}, open: map[int64][]int64{}, fate: map[int64]bool{}, old: map[string][]byte{}}
+		old: map[string][]byte{}}
+	r.forget()
 	r.cfg = testConfig()
 	if r.rng.IntN(3) == 0 {
 		r.cfg = compactConfig()
@@ -121,10 +125,30 @@ func (r *derivedRun) step() {
 		r.log.expireProducers(r.log.nowMs())
 	case p < 96:
 		r.remember()
+	case p < 97:
+		r.truncate()
 	case r.cfg.Compact:
+		r.compacted = r.log.EndOffset()
 		_, err := compactOnce(r.log)
 		must(r.t, err)
 	}
+}
+
+// truncate cuts the end, as a follower does.
+func (r *derivedRun) truncate() {
+	from := max(r.compacted, r.log.StartOffset())
+	offset := from + r.rng.Int64N(r.log.EndOffset()-from+1)
+	r.tell("truncated to %d of %d", offset, r.log.EndOffset())
+	must(r.t, r.log.TruncateTo(offset))
+	kept := slices.DeleteFunc(r.wrote, func(b batch.Batch) bool { return b.LastOffset() >= offset })
+	r.forget()
+	for _, b := range kept {
+		r.note(b)
+	}
+}
+
+func (r *derivedRun) forget() {
+	r.wrote, r.seqs, r.epoch, r.open, r.fate = nil, map[int64]int32{}, map[int64]int16{}, map[int64][]int64{}, map[int64]bool{}
 }
 
 // data is of a transactional producer (1–4), an idempotent one (5–6) or nobody.
@@ -135,36 +159,45 @@ func (r *derivedRun) data() {
 	for i := range records {
 		records[i] = kv(fmt.Sprint("key", r.rng.IntN(30)), strings.Repeat("v", r.rng.IntN(80)))
 	}
-	if pid > 0 {
-		r.seqs[pid] += int32(len(records))
-	}
-	base := r.append(keyedBatch(r.t, o, records...))
-	if pid > 0 && o.txn {
-		r.open[pid] = append(r.open[pid], base)
-	}
+	r.append(keyedBatch(r.t, o, records...))
 }
 
-// end raises the producer's epoch, as KIP-890 wants it. It may end what was never begun, as a coordinator does whose partition got no data, and twice, as one does that came back.
+// end raises the producer's epoch, as KIP-890 wants it. It may end what was never begun, as a coordinator does whose
+// partition got no data, and twice, as one does that came back.
 func (r *derivedRun) end(pid int64) {
 	if len(r.open[pid]) == 0 && r.rng.IntN(4) > 0 {
 		return
 	}
-	commit := r.rng.IntN(2) == 0
-	r.epoch[pid]++
-	r.seqs[pid] = 0
+	commit, epoch := r.rng.IntN(2) == 0, r.epoch[pid]+1
 	for range 1 + r.rng.IntN(5)/4 {
-		r.append(markerAt(r.t, 0, pid, r.epoch[pid], commit, 0, r.log.nowMs()))
+		r.append(markerAt(r.t, 0, pid, epoch, commit, 0, r.log.nowMs()))
 	}
-	for _, base := range r.open[pid] {
-		r.fate[base] = !commit
-	}
-	delete(r.open, pid)
 }
 
-func (r *derivedRun) append(b batch.Batch) int64 {
-	info := appendTest(r.t, r.log, b)
+func (r *derivedRun) append(b batch.Batch) {
+	appendTest(r.t, r.log, b)
 	r.log.SetHighWatermark(r.log.EndOffset())
-	return info.BaseOffset
+	r.note(b)
+}
+
+// note takes in a batch that is in the log.
+func (r *derivedRun) note(b batch.Batch) {
+	r.wrote = append(r.wrote, b)
+	pid := b.ProducerID()
+	if b.Control() {
+		marker, err := parseEndMarker(b)
+		must(r.t, err)
+		for _, base := range r.open[pid] {
+			r.fate[base] = !marker.commit
+		}
+		delete(r.open, pid)
+		r.epoch[pid], r.seqs[pid] = b.ProducerEpoch(), 0
+	} else if pid >= 0 {
+		r.seqs[pid] = b.LastSequence() + 1
+		if b.Transactional() {
+			r.open[pid] = append(r.open[pid], b.BaseOffset())
+		}
+	}
 }
 
 // derivedFiles are those of the partition's directory that the log can make again.
