@@ -41,7 +41,7 @@ type partitionChange struct {
 
 // topicRules is what the configuration says about a topic's elections.
 type topicRules struct {
-	minISR  int // min.insync.replicas, at most the number of replicas
+	minISR  int // min.insync.replicas
 	unclean bool
 	elr     bool // KIP-966
 }
@@ -52,7 +52,7 @@ func (v *view) rulesOf(t *metadata.Topic) topicRules {
 	unclean, _ := v.config.TopicText("unclean.leader.election.enable", overrides)
 	least, _ := strconv.Atoi(minISR)
 	return topicRules{
-		minISR:  min(least, len(t.Partitions[0].Replicas)),
+		minISR:  least,
 		unclean: unclean == "true",
 		elr:     v.hasELR(),
 	}
@@ -118,18 +118,19 @@ func changesNothing(r *metadata.PartitionChangeRecord) bool {
 }
 
 // gatherELR keeps replicas that leave the ISR eligible to lead while it is below min.insync.replicas: the high watermark stands still
-// meanwhile, so that they have all that is committed.
+// meanwhile, so that they have all that is committed. Unlike Kafka, which measures by partition 0's replicas and may leave brokers eligible that
+// a reassignment has taken the partition from, and that come back without its log.
 func (c *partitionChange) gatherELR() {
 	switch {
 	case !c.rules.elr:
 		return
-	case len(c.isr) >= c.rules.minISR:
+	case len(c.isr) >= min(c.rules.minISR, len(c.replicas)):
 		c.elr = nil
 		return
 	}
 	var elr []int32
 	for _, id := range append(slices.Clone(c.elr), c.was.ISR...) {
-		if id != c.uncleanShutdown && !slices.Contains(c.isr, id) && !slices.Contains(elr, id) {
+		if id != c.uncleanShutdown && slices.Contains(c.replicas, id) && !slices.Contains(c.isr, id) && !slices.Contains(elr, id) {
 			elr = append(elr, id)
 		}
 	}
