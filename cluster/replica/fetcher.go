@@ -178,7 +178,9 @@ func (f *fetcher) disconnect() {
 
 // round is one fetch of parts.
 func (f *fetcher) round(parts map[partitionKey]*followedPartition) error {
-	req := f.session.request(f.o, f.positions(parts))
+	wanted := f.positions(parts)
+	req := f.session.request(f.o, wanted)
+	f.shorten(req, wanted)
 	answer, err := f.call(req, true)
 	if err != nil {
 		return err
@@ -193,6 +195,19 @@ func (f *fetcher) round(parts map[partitionKey]*followedPartition) error {
 		return nil
 	}
 	return fmt.Errorf("fetch: %w", kerr.ErrorForCode(resp.ErrorCode))
+}
+
+// shorten has the leader answer when the next partition is due that is not asked for: its pause is shorter than the leader may wait.
+func (f *fetcher) shorten(req *kmsg.FetchRequest, wanted map[partitionKey]position) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := f.o.Clock.Now()
+	for key, p := range f.parts {
+		if _, asked := wanted[key]; !asked {
+			left := max(p.notUntil.Sub(now), 0)
+			req.MaxWaitMillis = min(req.MaxWaitMillis, int32(left.Milliseconds())+1)
+		}
+	}
 }
 
 // positions is where the fetch of each partition begins; one that follows no more is left out: it will be removed or added anew.

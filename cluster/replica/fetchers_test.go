@@ -207,6 +207,35 @@ func TestFetcherErrors(t *testing.T) {
 	}
 }
 
+// A partition that pauses does not wait for as long as the others' fetch may wait at the leader.
+func TestFetcherComesBackInTime(t *testing.T) {
+	f := newFetching(t)
+	f.replicate(2, 2)
+	f.fetchFrom(2)
+	f.answers(2, response(func(a *kmsg.FetchResponseTopicPartition) { a.HighWatermark = 0 }))
+	f.fetchFrom(2)
+	f.apply(&metadata.PartitionRecord{TopicID: idOf("t"), Index: 1, Partition: metadata.Partition{Replicas: []int32{1, 2}, ISR: []int32{2}, Leader: 2}})
+	var req *kmsg.FetchRequest
+	for req == nil || len(req.Topics) == 0 { // the call that did not ask for it is given up
+		req = f.fetchFrom(2)
+	}
+	f.answers(2, response(func(a *kmsg.FetchResponseTopicPartition) { a.Partition, a.ErrorCode = 1, kerr.UnknownLeaderEpoch.Code }))
+	if req = f.fetchFrom(2); len(req.ForgottenTopics) != 1 || req.MaxWaitMillis > int32(firstBackoff.Milliseconds())+1 {
+		t.Errorf("a fetch that may wait for %d ms, without %+v", req.MaxWaitMillis, req.ForgottenTopics)
+	}
+	for len(req.Topics) == 0 {
+		if req.MaxWaitMillis == 500 {
+			t.Fatal("a fetch waits for long, without it")
+		}
+		f.answers(2, response(nil))
+		f.clock.Advance(firstBackoff)
+		req = f.fetchFrom(2)
+	}
+	if req.MaxWaitMillis != 500 {
+		t.Errorf("a fetch with all partitions waits for %d ms", req.MaxWaitMillis)
+	}
+}
+
 // Damaged records get not into the log: they are asked for again.
 func TestFetcherRefusesDamage(t *testing.T) {
 	f := newFetching(t)
