@@ -79,7 +79,7 @@ func TestConsumersReadFromTheirRack(t *testing.T) {
 	}
 	r := start(t, kafka.ClusterOptions{Each: each})
 	r.create("near", 1)
-	w := r.writer("near")
+	w := r.writer("near", 0)
 	w.write(300)
 	leader := r.partition("near", 0).Leader
 	javas, gos := leader%3+1, (leader+1)%3+1

@@ -151,6 +151,21 @@ func (c *Cluster) add(o ClusterOptions, id int32, at portsOf, voters string) err
 	return nil
 }
 
+// Double is another process with a node's id and configuration, on ports and in a directory of its own. It is not one of Nodes.
+func (c *Cluster) Double(id int32) (*Node, error) {
+	n := c.Node(id)
+	ports, err := freePorts(3)
+	if err != nil {
+		return nil, err
+	}
+	p := maps.Clone(n.opts.Properties)
+	p["listeners"] = fmt.Sprintf("PLAINTEXT://127.0.0.1:%d,REPLICATION://127.0.0.1:%d,CONTROLLER://127.0.0.1:%d", ports[0], ports[1], ports[2])
+	delete(p, "advertised.listeners")
+	opts := n.opts
+	opts.Dir, opts.Port, opts.Properties = n.opts.Dir+"-double", ports[0], p
+	return &Node{ID: id, start: n.start, opts: opts}, nil
+}
+
 // Node finds a broker by its id.
 func (c *Cluster) Node(id int32) *Node { return c.Nodes[id-1] }
 
