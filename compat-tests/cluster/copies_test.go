@@ -24,6 +24,7 @@ func (b *bounced) Pause() error  { return nil }
 func (b *bounced) Resume() error { return nil }
 
 func (b *bounced) Kill() error { return nil }
+func (b *bounced) Stop() error { return nil }
 
 func (b *bounced) Start(ctx context.Context) error {
 	b.rounds++

@@ -82,7 +82,7 @@ func (k *kafkaTools) file(name, content string) string {
 func TestReassignTool(t *testing.T) {
 	k := newTools(t, kafka.ClusterOptions{Proxied: !kafka.Apache()})
 	k.want([]string{"Created topic moved"}, topicsTool, "--create", "--topic", "moved", "--replica-assignment", "1:2,2:1", "--config", "min.insync.replicas=2")
-	w := k.writer("moved")
+	w := k.writer("moved", 0)
 	w.write(200)
 	topics := k.file("topics.json", `{"version":1,"topics":[{"topic":"moved"}]}`)
 	k.want([]string{`Current partition replica assignment`, `Proposed partition reassignment configuration`, `"replicas":\[(2,3|3,2)\]`}, reassignTool,
@@ -138,7 +138,7 @@ func TestAvailabilityTools(t *testing.T) {
 		}
 		k.want(nil, topicsTool, "--create", "--topic", topic, "--replica-assignment", assignment, "--config", config)
 	}
-	w := k.writer("kept")
+	w := k.writer("kept", 0)
 	w.write(20)
 	if out := k.want(nil, topicsTool, "--describe", "--under-replicated-partitions"); strings.Contains(out, "Topic:") {
 		t.Errorf("nothing lacks replicas:\n%s", out)
