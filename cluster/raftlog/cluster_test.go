@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -297,6 +298,46 @@ func TestFollowerTakesASnapshot(t *testing.T) {
 	n.start(t, away.id, away.fs)
 	n.commit(t, "after")
 	n.awaitEqual(t)
+	for _, m := range n.nodes {
+		n.stop(t, m)
+	}
+}
+
+// unreadable is a log on a disk that can be written to, and no more.
+type unreadable struct{ Log }
+
+func (unreadable) Read(int64, logstore.ReadOptions) (*logstore.Span, error) { return nil, syscall.EIO }
+
+// TestUnreadableLogAnswersProposals: a leader that can no longer read its log ends, and so does whoever asks it meanwhile.
+func TestUnreadableLogAnswersProposals(t *testing.T) {
+	n := startCluster(t, 4, 0)
+	m := n.commit(t, "a")
+	behind := m.id%3 + 1
+	n.isolate(behind, true)
+	m = n.commit(t, "b")
+	failed := make(chan error, 1)
+	m.o.OnFailure = func(err error) { failed <- err }
+	m.Report(behind, false, false) // the next message to it begins with what only the log has
+	must(t, m.call(func() { m.storage.log = unreadable{m.storage.log} }))
+	done := make(chan error, 1)
+	go func() {
+		_, err := m.Propose(context.Background(), m.leader.Load().Epoch, values(t, "c"))
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		if !errors.Is(err, ErrStopped) {
+			t.Error(err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("a proposal is not answered")
+	}
+	if err := <-failed; !errors.Is(err, syscall.EIO) {
+		t.Error(err)
+	}
+	if err := m.call(func() {}); !errors.Is(err, ErrStopped) {
+		t.Fatal(err)
+	}
 	for _, m := range n.nodes {
 		n.stop(t, m)
 	}

@@ -187,11 +187,25 @@ func (n *Node) Propose(ctx context.Context, epoch int32, b batch.Batch) (end int
 	reply := make(chan proposed, 1)
 	select {
 	case n.proposals <- proposal{epoch, b, reply}:
-		p := <-reply
-		return p.end, p.err
+		return n.proposed(reply)
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	case <-n.done:
+		return 0, ErrStopped
+	}
+}
+
+// proposed waits for the answer to a proposal that was taken; there is none when the node has failed over it.
+func (n *Node) proposed(reply <-chan proposed) (end int64, err error) {
+	select {
+	case p := <-reply:
+		return p.end, p.err
+	case <-n.done:
+	}
+	select {
+	case p := <-reply:
+		return p.end, p.err
+	default:
 		return 0, ErrStopped
 	}
 }
@@ -209,9 +223,18 @@ func (n *Node) call(f func()) error {
 	ran := make(chan struct{})
 	select {
 	case n.calls <- func() { f(); close(ran) }:
-		<-ran
-		return nil
 	case <-n.done:
+		return ErrStopped
+	}
+	select {
+	case <-ran:
+		return nil
+	case <-n.done: // it has failed over f, unless that was the last thing it did
+	}
+	select {
+	case <-ran:
+		return nil
+	default:
 		return ErrStopped
 	}
 }
