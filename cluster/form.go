@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -33,6 +34,9 @@ const (
 // AnyNode is the id of a seed of whom only the address is known.
 const AnyNode = int32(-1)
 
+// Never is how many nodes begin a cluster where none is to be begun.
+const Never = math.MaxInt
+
 // Seed is where a node may be found.
 type Seed struct {
 	NodeID  int32 // AnyNode: not known
@@ -57,6 +61,7 @@ type FormOptions struct {
 	// Seeds are the nodes that may know, as far as they are known now. The first of them begins the cluster, if nobody knows one.
 	Seeds func() []Seed
 	// Needed is how many of the seeds must be there, and have the same seeds, before a cluster is begun, the first included.
+	// Never: this node begins none.
 	Needed int
 	// Ask sends a request to a controller listener.
 	Ask   func(ctx context.Context, address string, req *protocol.FormRequest) (*protocol.FormResponse, error)
@@ -80,7 +85,7 @@ func Form(ctx context.Context, o FormOptions) (clusterID string, begins bool, er
 		if r.first && r.consenting+1 >= o.Needed {
 			return o.NewID(), true, nil
 		}
-		if text := r.wanting(); text != waiting {
+		if text := r.wanting(o.Needed); text != waiting {
 			waiting = text
 			o.Log.Info().Str("nodes", text).Msg("waiting for other nodes to form a cluster")
 		}
@@ -97,6 +102,7 @@ type round struct {
 	answers    map[Seed]*protocol.FormResponse // of others
 	first      bool                            // this node is the first seed
 	consenting int
+	seeds      int
 	missing    []string
 	differing  []string // were started with other seeds
 }
@@ -108,7 +114,7 @@ func (f *former) askAll(ctx context.Context) *round {
 	seeds := f.o.Seeds()
 	var mu sync.Mutex
 	var asking sync.WaitGroup
-	r := &round{answers: map[Seed]*protocol.FormResponse{}}
+	r := &round{answers: map[Seed]*protocol.FormResponse{}, seeds: len(seeds)}
 	for i, seed := range seeds {
 		if seed.NodeID == f.o.NodeID {
 			mu.Lock()
@@ -164,7 +170,7 @@ func (r *round) judge(o FormOptions) (id string, err error) {
 }
 
 // wanting says what there is to wait for.
-func (r *round) wanting() string {
+func (r *round) wanting(needed int) string {
 	slices.Sort(r.missing)
 	slices.Sort(r.differing)
 	var parts []string
@@ -174,7 +180,12 @@ func (r *round) wanting() string {
 	if len(r.differing) > 0 {
 		parts = append(parts, "other nodes are named in the configuration of "+strings.Join(r.differing, ", "))
 	}
-	if len(parts) == 0 {
+	switch {
+	case needed == Never:
+		return "no node that was found knows a cluster; gossip.expect begins one"
+	case r.seeds < needed:
+		return fmt.Sprintf("%d of %d are found", r.seeds, needed)
+	case len(parts) == 0:
 		return "the first of the nodes is to begin"
 	}
 	return strings.Join(parts, "; ")

@@ -21,6 +21,8 @@ type Membership interface {
 	Peers() []Peer
 	// Doubtful are nodes that gossip keeps out: of this node's id, or of another cluster.
 	Doubtful() []Peer
+	// Asked is closed once every seed was asked.
+	Asked() <-chan struct{}
 	// Formed tells the others which cluster this node belongs to; nodes of others are kept out from then on.
 	Formed(clusterID string)
 	// Close takes leave of the others, as far as ctx allows.
@@ -58,8 +60,8 @@ const (
 	probeInterval = 300 * time.Millisecond
 	probeTimeout  = 150 * time.Millisecond
 	forgetAfter   = time.Minute
-	joinPatience  = time.Second
 	rejoinEvery   = 2 * time.Second // seeds that are not there are asked again
+	answerLasts   = 30 * time.Second
 	leaveTimeout  = 300 * time.Millisecond
 	updateTimeout = time.Millisecond // it goes out in any case
 )
@@ -71,6 +73,7 @@ type Gossip struct {
 	list      *memberlist.Memberlist
 	transport *transport
 	cancel    context.CancelFunc
+	asked     chan struct{}
 	wg        sync.WaitGroup
 
 	mu       sync.Mutex
@@ -88,13 +91,12 @@ type known struct {
 	gone    time.Time // when it was given up
 }
 
-// StartGossip opens gossip and asks the seeds, for joinPatience at most. That none of them is there is no error: they are asked again
-// until Close.
+// StartGossip opens gossip and begins to ask the seeds. That none of them is there is no error: they are asked again until Close.
 func StartGossip(ctx context.Context, o GossipOptions) (*Gossip, error) {
 	if _, err := o.Self.encode(); err != nil {
 		return nil, err
 	}
-	g := &Gossip{o: o, self: o.Self, known: map[string]*known{}}
+	g := &Gossip{o: o, self: o.Self, known: map[string]*known{}, asked: make(chan struct{})}
 	g.transport = newTransport(&g.o)
 	var err error
 	if g.list, err = memberlist.Create(g.config()); err != nil {
@@ -102,14 +104,7 @@ func StartGossip(ctx context.Context, o GossipOptions) (*Gossip, error) {
 		return nil, fmt.Errorf("gossip: %w", err)
 	}
 	ctx, g.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	asked := make(chan struct{})
-	g.wg.Go(func() { g.join(); close(asked); g.rejoin(ctx) })
-	patience, done := clock.WithTimeout(ctx, o.Clock, joinPatience)
-	defer done()
-	select {
-	case <-asked:
-	case <-patience.Done():
-	}
+	g.wg.Go(func() { g.rejoin(ctx) })
 	return g, nil
 }
 
@@ -129,11 +124,14 @@ func (g *Gossip) config() *memberlist.Config {
 	return c
 }
 
-// join asks the seeds that are not there, each once.
-func (g *Gossip) join() {
+// join asks the seeds that are not there, each once; answered has when each has answered last, since one may be this node, by another name.
+func (g *Gossip) join(answered map[string]time.Time) {
 	for _, seed := range g.o.Join {
-		if !g.reached(seed) {
-			_, _ = g.list.Join([]string{seed})
+		if at, ok := answered[seed]; g.reached(seed) || ok && g.o.Clock.Now().Sub(at) < answerLasts {
+			continue
+		}
+		if n, _ := g.list.Join([]string{seed}); n > 0 {
+			answered[seed] = g.o.Clock.Now()
 		}
 	}
 }
@@ -151,8 +149,11 @@ func (g *Gossip) reached(address string) bool {
 }
 
 func (g *Gossip) rejoin(ctx context.Context) {
+	answered := map[string]time.Time{}
+	g.join(answered)
+	close(g.asked)
 	for clock.Pause(ctx, g.o.Clock, rejoinEvery) == nil {
-		g.join()
+		g.join(answered)
 		g.forget()
 	}
 }
@@ -188,6 +189,9 @@ func (g *Gossip) Doubtful() []Peer {
 	defer g.mu.Unlock()
 	return slices.Clone(g.doubtful)
 }
+
+// Asked is Membership's.
+func (g *Gossip) Asked() <-chan struct{} { return g.asked }
 
 // Formed is Membership's.
 func (g *Gossip) Formed(clusterID string) {

@@ -39,6 +39,11 @@ func newServeCommand(p process) *cobra.Command {
 	cmd.Flags().StringArrayVar(&f.set, "set", nil, "`key=value` of any Kafka property; may be repeated")
 	cmd.Flags().BoolVar(&f.ephemeral, "ephemeral", false, "keep the data in a temporary directory that is removed at the end")
 	cmd.Flags().IntVar(&f.brokers, "brokers", 1, "run that many brokers as one cluster in this process, on ports one after the other")
+	cmd.Flags().IntVar(&f.nodeID, "node-id", -1, "`id` of this node (node.id)")
+	cmd.Flags().StringVar(&f.join, "join", "", "`host:port,…` of nodes to find the others through, by gossip (gossip.join); the port is 7946 unless given")
+	cmd.Flags().IntVar(&f.expect, "expect", 0, "how many nodes begin a new cluster together (gossip.expect); without it the node waits for a cluster to join")
+	cmd.MarkFlagsMutuallyExclusive("brokers", "join")
+	cmd.MarkFlagsMutuallyExclusive("brokers", "node-id")
 	cmd.MarkFlagsMutuallyExclusive("data-dir", "ephemeral")
 	return cmd
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"grete/internal/config"
@@ -24,12 +25,14 @@ type serveFlags struct {
 	set                     []string
 	ephemeral               bool
 	brokers                 int
+	nodeID, expect          int
+	join                    string
 	tempDir                 string // of --ephemeral, once it exists
 }
 
 // load reads all sources of the configuration; own has what one of several brokers does not share.
 func (f *serveFlags) load(fs vfs.FS, env []string, own map[string]string) (*config.Broker, error) {
-	s := config.Sources{Env: env, FileName: f.config, Hostname: hostname()}
+	s := config.Sources{Env: env, FileName: f.config, Hostname: f.hostname()}
 	if f.config != "" {
 		file, err := vfs.ReadFile(fs, f.config, maxConfigBytes)
 		if err != nil {
@@ -59,6 +62,15 @@ func (f *serveFlags) assignments() ([]config.Assignment, error) {
 			host = ""
 		}
 		out = append(out, config.Assignment{From: "--listen", Name: "listeners", Value: "PLAINTEXT://" + net.JoinHostPort(host, port)})
+	}
+	if f.nodeID >= 0 {
+		out = append(out, config.Assignment{From: "--node-id", Name: "node.id", Value: strconv.Itoa(f.nodeID)})
+	}
+	if f.join != "" {
+		out = append(out, config.Assignment{From: "--join", Name: "gossip.join", Value: f.join})
+	}
+	if f.expect > 0 {
+		out = append(out, config.Assignment{From: "--expect", Name: "gossip.expect", Value: strconv.Itoa(f.expect)})
 	}
 	if f.dataDir != "" {
 		out = append(out, config.Assignment{From: "--data-dir", Name: "log.dirs", Value: f.dataDir})
@@ -92,8 +104,18 @@ func (f *serveFlags) makeTempDir(fs vfs.FS, env []string, entropy io.Reader) err
 	return fs.MkdirAll(f.tempDir, 0o700)
 }
 
-// hostname is what clients elsewhere are told; Kafka takes the canonical host name, too.
-func hostname() string {
+// hostname is what clients and nodes elsewhere are told. A node that finds others takes the address that a route to one begins with: they need no
+// name service for it. Kafka takes the canonical host name, as do we else.
+func (f *serveFlags) hostname() string {
+	for _, seed := range config.SplitList(f.join) {
+		if !strings.Contains(seed, ":") {
+			seed = net.JoinHostPort(seed, config.GossipPort)
+		}
+		if nc, err := net.Dial("udp", seed); err == nil { // sends nothing
+			defer nc.Close()
+			return nc.LocalAddr().(*net.UDPAddr).IP.String()
+		}
+	}
 	name, err := os.Hostname()
 	if err != nil {
 		return "localhost"

@@ -11,6 +11,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"grete/compat-tests/kafka"
 )
@@ -33,14 +34,21 @@ func report(t *testing.T, what string, gaps []time.Duration, limit time.Duration
 	}
 }
 
-// controller is the broker that leads the quorum, -1 when nobody says.
-func (r *rig) controller() int32 {
-	m, err := r.adm.BrokerMetadata(r.ctx)
+// metadata is what a broker says now; a kadm.Client would say what it has in its cache.
+func metadata(ctx context.Context, cl *kgo.Client) *kmsg.MetadataResponse {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	req := kmsg.NewPtrMetadataRequest()
+	req.Topics = []kmsg.MetadataRequestTopic{}
+	resp, err := req.RequestWith(ctx, cl)
 	if err != nil {
-		return -1
+		return &kmsg.MetadataResponse{ControllerID: -1}
 	}
-	return m.Controller
+	return resp
 }
+
+// controller is the broker that leads the quorum, -1 when nobody says.
+func (r *rig) controller() int32 { return metadata(r.ctx, r.cl).ControllerID }
 
 // ledBy is a partition of topic that a broker leads.
 func (r *rig) ledBy(topic string, id int32) int32 {

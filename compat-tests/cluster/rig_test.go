@@ -27,6 +27,7 @@ type rig struct {
 	*kafka.Cluster
 	t   *testing.T
 	ctx context.Context
+	cl  *kgo.Client
 	adm *kadm.Client
 }
 
@@ -54,7 +55,8 @@ func start(t *testing.T, o kafka.ClusterOptions) *rig {
 		o.Properties = quick
 	}
 	r := &rig{t: t, ctx: ctx, Cluster: kafka.ClusterFor(t, ctx, o)}
-	r.adm = kadm.NewClient(r.client())
+	r.cl = r.client()
+	r.adm = kadm.NewClient(r.cl)
 	return r
 }
 

@@ -27,6 +27,8 @@ type Options struct {
 	Properties map[string]string // Kafka's properties on top of the harness's own
 	JVM        []string          // flags for a Java broker, instead of those that favour a quick start
 	Port       int               // 0: a free one; a broker that clients are to find again keeps its port
+	Host       string            // of our broker's listener; "": 127.0.0.1
+	Args       []string          // further flags of our broker
 	Under      []string          // a command that runs our broker, such as prlimit --nofile=100
 }
 

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -32,11 +33,12 @@ func StartGrete(ctx context.Context, opts Options) (*Broker, error) {
 	if err != nil {
 		return nil, err
 	}
-	addr := fmt.Sprintf("127.0.0.1:%d", ports[0])
+	addr := fmt.Sprintf("%s:%d", cmp.Or(opts.Host, "127.0.0.1"), ports[0])
 	args := []string{"serve", "--listen", addr, "--data-dir", filepath.Join(opts.Dir, "data"), "--set", "admin.listen=127.0.0.1:0"}
 	for _, k := range slices.Sorted(maps.Keys(opts.Properties)) {
 		args = append(args, "--set", k+"="+opts.Properties[k])
 	}
+	args = append(args, opts.Args...)
 	command := append(append(slices.Clone(opts.Under), bin), args...)
 	return launch(ctx, exec.Command(command[0], command[1:]...), addr, opts)
 }

@@ -96,7 +96,7 @@ func (b *Broker) loadListeners(st *static, s Sources) error {
 	if err != nil {
 		return err
 	}
-	items, err := b.splitGossip(b.List("listeners"))
+	items, err := b.splitGossip(withController(st, b.List("listeners"), b.IsController))
 	if err != nil {
 		return st.refuse("listeners", err.Error())
 	}

@@ -3,6 +3,7 @@ package config
 import (
 	"encoding/base64"
 	"errors"
+	"math"
 	"net"
 	"slices"
 	"strings"
@@ -45,6 +46,19 @@ func (b *Broker) splitGossip(items []string) (others []string, err error) {
 	return others, nil
 }
 
+// withController gives a node that was told by --listen where its clients are, and finds others by gossip, a controller listener on the next port.
+func withController(st *static, items []string, isController bool) []string {
+	if st.from["listeners"] != "--listen" || st.values["gossip.join"] == "" || !isController || len(items) != 1 {
+		return items
+	}
+	l, err := parseListener(items[0])
+	if err != nil || l.Port == 0 || l.Port == math.MaxUint16 {
+		return items
+	}
+	l.Port++
+	return append(items, "CONTROLLER://"+l.Address())
+}
+
 // loadGossip reads gossip.*. Seeds and listener default from the voters' hosts, where these differ: several nodes of one machine cannot share a
 // port.
 func (b *Broker) loadGossip(st *static, _ Sources) error {
@@ -69,6 +83,8 @@ func (b *Broker) loadGossip(st *static, _ Sources) error {
 	switch {
 	case g.Expect > 0 && len(g.Join) == 0:
 		return st.refuse("gossip.expect", "needs gossip.join")
+	case g.Expect > 0 && len(b.Voters)+len(b.BootstrapServers) > 0:
+		return st.refuse("gossip.expect", "the nodes that begin a cluster are named already, in "+votersName+" or "+bootstrapName)
 	case g.Listen == nil && len(g.Join) > 0:
 		l := Listener{Name: gossipListener, Port: 7946}
 		if len(b.Controllers) > 0 {
@@ -77,6 +93,11 @@ func (b *Broker) loadGossip(st *static, _ Sources) error {
 		g.Listen, g.Implied = &l, b.Text("gossip.join") == ""
 	}
 	return nil
+}
+
+// Finds says whether gossip, and nothing else, tells where the others are.
+func (b *Broker) Finds() bool {
+	return len(b.Gossip.Join) > 0 && len(b.Voters)+len(b.BootstrapServers) == 0
 }
 
 // voterHosts are the hosts of controller.quorum.voters; none when two are the same.

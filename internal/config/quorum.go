@@ -38,7 +38,8 @@ func (b *Broker) loadQuorum(st *static, _ Sources) error {
 	b.BootstrapServers = b.List(bootstrapName)
 	votes := slices.ContainsFunc(b.Voters, func(v Voter) bool { return v.ID == b.NodeID })
 	id := strconv.Itoa(int(b.NodeID))
-	told := len(b.Voters)+len(b.BootstrapServers) > 0 || st.values["gossip.join"] != ""
+	joins := len(b.BootstrapServers) > 0 || st.values["gossip.join"] != ""
+	told := len(b.Voters) > 0 || joins
 	switch {
 	case len(b.Voters) > 0 && b.IsController && !votes:
 		return st.refuse(votersName, "must contain node.id="+id)
@@ -47,7 +48,7 @@ func (b *Broker) loadQuorum(st *static, _ Sources) error {
 	case (!b.IsController || !b.IsBroker) && !told:
 		return st.refuse("process.roles", "a node that is not both broker and controller must be told where others are: "+
 			bootstrapName+", "+votersName+" or gossip.join")
-	case b.IsController && len(b.Controllers) == 0 && (len(b.Voters) > 1 || len(b.BootstrapServers) > 0 || !b.IsBroker):
+	case b.IsController && len(b.Controllers) == 0 && (len(b.Voters) > 1 || joins || !b.IsBroker):
 		return st.refuse("listeners", "must have a listener of controller.listener.names="+b.Text("controller.listener.names")+
 			", where the other voters reach this one")
 	case !b.IsController && len(b.Controllers) > 0:

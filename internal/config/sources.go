@@ -92,8 +92,11 @@ func (st *static) set(a Assignment) error {
 func (st *static) setEmbedded() {
 	aliases := map[string]string{"node.id": "broker.id", "log.dirs": "log.dir"}
 	defaults := embedded
-	if st.alone() {
+	switch {
+	case st.alone():
 		defaults = slices.Concat(embedded, embeddedAlone)
+	case st.values["gossip.join"] != "":
+		defaults = slices.Concat(st.embeddedJoined(), embedded)
 	}
 	for _, a := range defaults {
 		if _, set := st.values[aliases[a.Name]]; set {
@@ -103,6 +106,18 @@ func (st *static) setEmbedded() {
 			st.values[a.Name], st.from[a.Name] = a.Value, fromEmbedded
 		}
 	}
+}
+
+// embeddedJoined holds for a node that looks for others by gossip: they must reach it.
+func (st *static) embeddedJoined() []Assignment {
+	listeners := "PLAINTEXT://:9092,CONTROLLER://:9093,GOSSIP://:" + GossipPort
+	switch st.values["process.roles"] {
+	case "broker":
+		listeners = "PLAINTEXT://:9092,GOSSIP://:" + GossipPort
+	case "controller":
+		listeners = "CONTROLLER://:9093,GOSSIP://:" + GossipPort
+	}
+	return []Assignment{{Name: "listeners", Value: listeners}}
 }
 
 // alone: nothing says where other nodes are.

@@ -22,9 +22,12 @@ import (
 // errNoMetadataLog: a node that has been part of a cluster has lost its vote with its metadata log.
 var errNoMetadataLog = errors.New("the metadata log is gone")
 
-// seeds are where others may know the cluster: controller.quorum.voters, by id, else controller.quorum.bootstrap.servers, in their order. None for
-// a node that is alone.
+// seeds are where others may know the cluster: controller.quorum.voters, by id, else controller.quorum.bootstrap.servers, in their order, else
+// what gossip has found. None for a node that is alone.
 func (n *Node) seeds() []cluster.Seed {
+	if n.o.Config.Finds() {
+		return n.found()
+	}
 	var out []cluster.Seed
 	for _, v := range n.o.Config.Voters {
 		out = append(out, cluster.Seed{NodeID: v.ID, Address: v.Address})
@@ -51,8 +54,16 @@ func (n *Node) isOwnAddress(address string) bool {
 	return false
 }
 
-// neededToForm is how many of the seeds must be there before a cluster is begun: most.
-func (n *Node) neededToForm() int { return len(n.seeds())/2 + 1 }
+// neededToForm is how many of the seeds must be there before a cluster is begun: most, or all that gossip is to find.
+func (n *Node) neededToForm() int {
+	switch {
+	case !n.o.Config.Finds():
+		return len(n.seeds())/2 + 1
+	case n.o.Config.Gossip.Expect == 0:
+		return cluster.Never
+	}
+	return n.o.Config.Gossip.Expect
+}
 
 // controllerEndpoints are this node's controller listeners as other nodes reach them.
 func (n *Node) controllerEndpoints() []metadata.Endpoint {
@@ -71,13 +82,14 @@ func (n *Node) joinCluster(ctx context.Context) error {
 	n.incarnation = uuid.New(n.random)
 	n.quorum = &quorum{Knowledge: cluster.NewKnowledge(n.o.Config.NodeID, n.incarnation, n.seeds)}
 	n.metadataDir = n.findMetadataDir()
-	if len(n.o.Config.Controllers) > 0 {
-		n.serveControllers()
-	}
 	if err := n.startGossip(ctx); err != nil {
 		return err
 	}
-	n.clusterID, n.begins = n.o.Config.ClusterID, len(n.seeds()) == 0
+	if len(n.o.Config.Controllers) > 0 {
+		n.serveControllers()
+	}
+	n.awaitSeeds(ctx)
+	n.clusterID, n.begins = n.o.Config.ClusterID, !n.o.Config.Finds() && len(n.seeds()) == 0
 	if n.begins {
 		return nil
 	}
@@ -90,6 +102,9 @@ func (n *Node) joinCluster(ctx context.Context) error {
 	}
 	if known == "" {
 		known = n.clusterID
+	}
+	if err := n.checkDoubtful(ctx, known); err != nil {
+		return err
 	}
 	n.clusterID, n.begins, err = cluster.Form(ctx, cluster.FormOptions{
 		NodeID: n.o.Config.NodeID, Incarnation: n.incarnation, ClusterID: known, Seeds: n.seeds, Needed: n.neededToForm(), Ask: n.askSeed,

@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"time"
 
 	"grete/cluster"
 	"grete/cluster/raftlog"
+	"grete/internal/clock"
 	"grete/internal/config"
+	"grete/protocol"
 )
 
 // startGossip finds other nodes from now on. A lone broker opens no socket for it.
@@ -41,6 +44,21 @@ func (n *Node) startGossip(ctx context.Context) error {
 	n.onStop("gossip", n.membership.Close)
 	n.o.Log.Info().Stringer("address", streams.Addr()).Stringer("advertised", advertise).Strs("join", g.Join).Bool("encrypted", g.Key != nil).Msg("gossiping")
 	return nil
+}
+
+// seedPatience is how long a node waits for seeds that do not answer before it asks whoever was found.
+const seedPatience = time.Second
+
+func (n *Node) awaitSeeds(ctx context.Context) {
+	if n.membership == nil {
+		return
+	}
+	ctx, cancel := clock.WithTimeout(ctx, n.o.Clock, seedPatience)
+	defer cancel()
+	select {
+	case <-n.membership.Asked():
+	case <-ctx.Done():
+	}
 }
 
 // gossipSockets binds TCP and UDP to one port.
@@ -114,4 +132,63 @@ func (n *Node) formed() {
 	if n.membership != nil {
 		n.membership.Formed(n.clusterID)
 	}
+}
+
+// found are the controllers that gossip sees, by id: of many, those that are to begin a cluster.
+func (n *Node) found() []cluster.Seed {
+	if n.membership == nil {
+		return nil
+	}
+	var out []cluster.Seed
+	for _, p := range n.membership.Peers() {
+		if p.Roles&cluster.ControllerRole != 0 && p.Controller != "" {
+			out = append(out, cluster.Seed{NodeID: p.NodeID, Address: p.Controller})
+		}
+	}
+	if expect := n.o.Config.Gossip.Expect; expect > 0 && len(out) > expect && n.quorum.ClusterID() == "" {
+		out = out[:expect]
+	}
+	return out
+}
+
+// foundAt is where a node says by gossip that its controller listener is, "" when it does not.
+func (n *Node) foundAt(id int32) string {
+	if n.membership == nil {
+		return ""
+	}
+	for _, p := range n.membership.Peers() {
+		if p.NodeID == id && p.ClusterID == n.clusterID {
+			return p.Controller
+		}
+	}
+	return ""
+}
+
+// expected says whether this node is one of those that begin the cluster and vote: of the lowest ids, while there are voters to come.
+func (n *Node) expected() bool {
+	expect := n.o.Config.Gossip.Expect
+	seeds := n.found()
+	place := slices.IndexFunc(seeds, func(s cluster.Seed) bool { return s.NodeID == n.o.Config.NodeID })
+	return place >= 0 && place < expect && len(n.members().Voters()) < expect
+}
+
+// checkDoubtful asks the nodes that gossip keeps out: one of this node's id that lives, or of another cluster where nobody is of this one, is in
+// the way. What gossip alone says of them counts for nothing.
+func (n *Node) checkDoubtful(ctx context.Context, clusterID string) error {
+	if n.membership == nil {
+		return nil
+	}
+	ctx, cancel := clock.WithTimeout(ctx, n.o.Clock, time.Second)
+	defer cancel()
+	for _, p := range n.membership.Doubtful() {
+		answer, err := n.askSeed(ctx, p.Controller, &protocol.FormRequest{NodeID: n.o.Config.NodeID})
+		switch {
+		case err != nil || answer.Incarnation == n.incarnation:
+		case answer.NodeID == n.o.Config.NodeID:
+			return fmt.Errorf("%w: the node at %s has this one's node.id %d", cluster.ErrWrongNode, p.Controller, answer.NodeID)
+		case answer.ClusterID != "" && answer.ClusterID != clusterID && len(n.membership.Peers()) == 1:
+			return fmt.Errorf("%w: node %d at %s belongs to %s, this node's data to %s", cluster.ErrOtherCluster, answer.NodeID, p.Controller, answer.ClusterID, clusterID)
+		}
+	}
+	return nil
 }

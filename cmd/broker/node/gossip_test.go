@@ -2,10 +2,13 @@ package node
 
 import (
 	"bytes"
+	"context"
+	"encoding/base64"
 	"fmt"
 	"math/rand/v2"
 	"net"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -134,5 +137,121 @@ func TestLoneBrokerDoesNotGossip(t *testing.T) {
 	}
 	if n := start(t, o); opened || n.membership != nil {
 		t.Error("it gossips")
+	}
+}
+
+// newFinders lays out nodes that know two seeds of gossip and no voters; expect is told to those that are to begin.
+func newFinders(t *testing.T, count, expect int, key string) (*nodes, []string) {
+	t.Helper()
+	c := &nodes{t: t, running: make([]*Node, count), stopped: make([]bool, count)}
+	at := freePorts(t, count)
+	for i := range count {
+		fs := vfs.NewMem()
+		c.disks = append(c.disks, fs)
+		w := &wire{conns: map[net.Conn]bool{}}
+		c.wires = append(c.wires, w)
+		properties := []string{
+			fmt.Sprint("node.id=", i+1), "listeners=PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0,GOSSIP://" + at[i],
+			"gossip.join=" + at[0] + "," + at[1], "gossip.key=" + key, "broker.session.timeout.ms=2000", "broker.heartbeat.interval.ms=500",
+		}
+		if i < expect {
+			properties = append(properties, fmt.Sprint("gossip.expect=", expect))
+		}
+		o := options(t, fs, properties...)
+		o.Listen, o.Dial = w.listen, w.dial
+		c.options = append(c.options, o)
+	}
+	t.Cleanup(func() {
+		for i := range c.running {
+			c.stop(i)
+		}
+	})
+	return c, at
+}
+
+// Three nodes that expect three find each other, agree on one cluster and vote; a fourth that comes later follows. All stop and start again on other
+// controller ports, and are the same cluster.
+func TestNodesFormByGossip(t *testing.T) {
+	c, _ := newFinders(t, 4, 3, base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("k"), 32)))
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	early := make(chan error, 1)
+	go func() { // one that is there first, and expects nobody, begins nothing
+		var err error
+		c.running[3], err = Start(ctx, c.options[3])
+		early <- err
+	}()
+	time.Sleep(300 * time.Millisecond)
+	c.start(0, 1, 2)
+	if err := <-early; err != nil {
+		t.Fatal(err)
+	}
+	if err := c.create(3, "t", 4); err != nil {
+		t.Fatal(err)
+	}
+	c.requireVoters(1, 2, 3)
+	id := c.running[0].ClusterID()
+	for i := range 4 {
+		c.stop(i)
+	}
+	c.start(0, 1, 2, 3)
+	for i, n := range c.running {
+		if n.ClusterID() != id {
+			t.Errorf("node %d is of %s, not of %s", i+1, n.ClusterID(), id)
+		}
+	}
+	c.requireVoters(1, 2, 3)
+	c.eventually("the topic", func() bool {
+		topic := c.running[1].image().Topic("t")
+		return topic != nil && len(topic.Partitions[0].ISR) == 4
+	})
+}
+
+func (c *nodes) requireVoters(want ...int32) {
+	c.t.Helper()
+	c.eventually(fmt.Sprint("voters ", want), func() bool {
+		var got []int32
+		for _, m := range c.running[c.leader()].members().Voters() {
+			got = append(got, m.NodeID)
+		}
+		return slices.Equal(got, want)
+	})
+}
+
+// A second node of an id, a node of another cluster and one whose directory was emptied are refused, and say why in one line. The cluster does not
+// notice.
+func TestGossipRefusesNodes(t *testing.T) {
+	c, at := newFinders(t, 3, 3, "")
+	c.start(0, 1, 2)
+	refused := func(what, want string, o Options) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		n, err := Start(ctx, o)
+		if err == nil {
+			stopNode(t, n)
+		}
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	other := freePorts(t, 2)
+	finder := func(fs vfs.FS, id int, gossip, join string, more ...string) Options {
+		return options(t, fs, append([]string{
+			fmt.Sprint("node.id=", id), "listeners=PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0,GOSSIP://" + gossip, "gossip.join=" + join,
+		}, more...)...)
+	}
+	refused("a second node 2", "has this one's node.id 2", finder(vfs.NewMem(), 2, other[0], at[0], "gossip.expect=3"))
+
+	foreign := vfs.NewMem()
+	stranger := start(t, finder(foreign, 9, other[0], other[0], "gossip.expect=1"))
+	stopNode(t, stranger)
+	refused("a node of another cluster", "belongs to "+c.running[0].ClusterID(), finder(foreign, 9, other[0], at[0]))
+
+	c.stop(1)
+	c.options[1].FS = vfs.NewMem()
+	refused("a node without its directory", "the metadata quorum refuses this node", c.options[1])
+	if peers := c.running[0].membership.Peers(); len(peers) != 2 || c.running[2].image().Broker(9) != nil {
+		t.Errorf("%+v", peers)
 	}
 }

@@ -42,18 +42,23 @@ func (n *Node) members() raftlog.Members {
 	return nil
 }
 
-// controllerAddress is where a node's controller listener is: as this node's configuration says, else as the node has told the quorum.
+// controllerAddress is where a node's controller listener is: as this node's configuration says, else as the node has told the quorum, or, when it
+// may have moved since, as gossip says: one after the other, so that neither an old address nor a forged one keeps nodes apart.
 func (n *Node) controllerAddress(id int32) (string, bool) {
 	for _, v := range n.o.Config.Voters {
 		if v.ID == id {
 			return v.Address, true
 		}
 	}
-	m, known := n.members().Find(id)
-	if !known {
-		return "", false
+	told := ""
+	if m, known := n.members().Find(id); known {
+		told, _ = n.addressOf(m)
 	}
-	return n.addressOf(m)
+	found := n.foundAt(id)
+	if told == "" || found != "" && found != told && n.addressTurns.Add(1)%2 == 0 {
+		return found, found != ""
+	}
+	return told, true
 }
 
 func (n *Node) addressOf(m raftlog.Member) (string, bool) {
@@ -81,7 +86,7 @@ func (n *Node) enterQuorum(ctx context.Context) error {
 			return err
 		}
 	}
-	if now.Voter || !n.o.Config.Joins() {
+	if now.Voter || !n.o.Config.Joins() && !n.expected() {
 		return nil
 	}
 	return n.vote(ctx, self)

@@ -35,6 +35,7 @@ type Node struct {
 	sockets       *sockets
 	quorum        *quorum
 	membership    cluster.Membership // nil: there is no gossip
+	addressTurns  atomic.Uint32
 	store         *logstore.Store
 	replicas      *replica.Manager
 	groups        *group.Service
