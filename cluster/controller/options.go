@@ -92,6 +92,8 @@ type Options struct {
 	OnImage func(old, new *metadata.Image, d metadata.Delta)
 	// OnMembers is told the quorum's configuration when it has changed; it must not block.
 	OnMembers func(raftlog.Members)
+	// OnTimeout is told of every broker whose session ends without a heartbeat, on the decider's goroutine.
+	OnTimeout func(broker int32)
 	// OnFailure is told once that this node can no longer take part: a failed write, or a log it cannot apply.
 	OnFailure func(error)
 }
@@ -141,6 +143,9 @@ func (o *Options) fill() error {
 	}
 	if o.OnImage == nil {
 		o.OnImage = func(_, _ *metadata.Image, _ metadata.Delta) {}
+	}
+	if o.OnTimeout == nil {
+		o.OnTimeout = func(int32) {}
 	}
 	if o.OnFailure == nil {
 		o.OnFailure = func(error) {}

@@ -84,6 +84,7 @@ func (d *decider) fenceExpired() {
 			continue
 		}
 		d.n.o.Logger.Warn().Int32("broker", b.ID).Msg("fencing a broker whose session has timed out")
+		d.n.o.OnTimeout(b.ID)
 		if err := d.propose(d.view(0).fence(b)); err != nil {
 			return // another controller does it
 		}

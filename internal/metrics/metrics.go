@@ -13,16 +13,17 @@ import (
 
 // Metrics is one broker's registry and its parts.
 type Metrics struct {
-	Registry *prometheus.Registry
-	Network  *Network
-	Topics   *Topics
-	Replicas *Replicas
+	Registry   *prometheus.Registry
+	Network    *Network
+	Topics     *Topics
+	Replicas   *Replicas
+	Controller *Controller
 }
 
 // New makes a registry that holds everything, and the Go runtime's and the process's own metrics.
 func New(c clock.Clock) *Metrics {
-	m := &Metrics{Registry: prometheus.NewRegistry(), Network: newNetwork(c), Topics: newTopics(), Replicas: newReplicas()}
-	m.Registry.MustRegister(m.Network, m.Topics, m.Replicas,
+	m := &Metrics{Registry: prometheus.NewRegistry(), Network: newNetwork(c), Topics: newTopics(), Replicas: newReplicas(), Controller: newController()}
+	m.Registry.MustRegister(m.Network, m.Topics, m.Replicas, m.Controller,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

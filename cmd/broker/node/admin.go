@@ -51,19 +51,7 @@ func (n *Node) eachLog(yield func(metrics.LogState)) {
 
 // gauges are the figures that are asked for at each scrape (KafkaController's and FetchSessionCache's).
 func (n *Node) gauges() {
-	image := n.controller.Image
-	n.metrics.Gauge("controller_kafkacontroller_activecontrollercount", "Whether this node leads the metadata quorum.", func() float64 {
-		if image().ControllerID() == n.o.Config.NodeID {
-			return 1
-		}
-		return 0
-	})
-	n.metrics.Gauge("controller_kafkacontroller_globaltopiccount", "Topics of the cluster.", func() float64 {
-		return float64(image().TopicCount())
-	})
-	n.metrics.Gauge("controller_kafkacontroller_globalpartitioncount", "Partitions of the cluster.", func() float64 {
-		return float64(image().PartitionCount())
-	})
+	n.metrics.Controller.SetState(n.controllerState)
 	n.metrics.Gauge("log_logscrubber_damaged_segments", "Segments with records that are damaged on disk.", func() float64 {
 		return float64(n.store.ScrubStats().DamagedSegments)
 	})

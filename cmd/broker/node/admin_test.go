@@ -40,6 +40,7 @@ func TestMetricsAndHealth(t *testing.T) {
 	_, body := get(t, "http://"+address+"/metrics")
 	for _, line := range []string{
 		"kafka_controller_kafkacontroller_activecontrollercount 1", "kafka_controller_kafkacontroller_globalpartitioncount 2",
+		"kafka_controller_kafkacontroller_activebrokercount 1", "kafka_controller_kafkacontroller_offlinepartitionscount 0", "kafka_controller_kafkacontroller_newactivecontrollerscount 1",
 		"kafka_server_replicamanager_leadercount 2", `kafka_log_log_numlogsegments{partition="0",topic="orders"} 1`,
 		`kafka_server_brokertopicmetrics_messagesin_total{topic="orders"} 10`, "kafka_log_logmanager_offlinelogdirectorycount 0",
 		"kafka_server_fetchsessioncache_numincrementalfetchsessions 0",

@@ -19,7 +19,7 @@ func (n *Node) startController(ctx context.Context) error {
 		NodeID: cfg.NodeID, ClusterID: n.clusterID, Voters: n.firstVoters(), Log: log, FS: n.o.FS, Dir: metadataLogDir(log.Dir()),
 		DirectoryID: n.directoryID(), Listeners: n.controllerEndpoints(), QuorumListener: n.quorumListener(), OnMembers: n.poll,
 		Clock: n.o.Clock, Rand: n.newRand(), Logger: n.o.Log, Config: cfg.Layers,
-		OnImage: n.applyImage, OnFailure: n.fail, Probe: n.probe,
+		OnImage: n.applyImage, OnFailure: n.fail, OnTimeout: func(int32) { n.metrics.Controller.TimedOutSessions.Add(1) }, Probe: n.probe,
 	}
 	peers := n.connect(&o)
 	n.controller, err = controller.Start(ctx, o)

@@ -115,6 +115,7 @@ func (n *Node) resign(p *replica.Partition, epoch int32) {
 // this broker may have led, and logs may have belonged to other topics of the same names. First the partitions, then what groups committed for topics that are no more, and
 // the topics that are new to their expressions.
 func (n *Node) applyImage(old, im *metadata.Image, delta metadata.Delta) {
+	n.countElections(old, im, delta)
 	if !n.o.Config.IsBroker {
 		return
 	}
