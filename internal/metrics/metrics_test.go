@@ -138,7 +138,11 @@ func TestNetworkReplicasLogsAndGauges(t *testing.T) {
 	m.Logs(func(yield func(LogState)) {
 		yield(LogState{Topic: "a", Partition: "0", SizeBytes: 1000, LogStartOffset: 2, LogEndOffset: 9, Segments: 3})
 	})
-	m.Gauge("controller_kafkacontroller_activecontrollercount", "One where this node leads the quorum.", func() float64 { return 1 })
+	m.Controller.ELRElections.Add(3)
+	m.Controller.SetState(func() ControllerState {
+		return ControllerState{ActiveControllers: 1, OfflinePartitions: 2, FencedBrokers: 1}
+	})
+	m.Gauge("log_logmanager_offlinelogdirectorycount", "Log directories that are offline.", func() float64 { return 1 })
 	expect(t, scrape(t, m), map[string]float64{
 		"kafka_server_socketservermetrics_connection_count{listener=PLAINTEXT}":          1,
 		"kafka_server_socketservermetrics_connection_creation_total{listener=PLAINTEXT}": 2,
@@ -153,7 +157,11 @@ func TestNetworkReplicasLogsAndGauges(t *testing.T) {
 		"kafka_log_log_size{partition=0,topic=a}":                                        1000,
 		"kafka_log_log_logendoffset{partition=0,topic=a}":                                9,
 		"kafka_log_log_numlogsegments{partition=0,topic=a}":                              3,
+		"kafka_log_logmanager_offlinelogdirectorycount{}":                                1,
 		"kafka_controller_kafkacontroller_activecontrollercount{}":                       1,
+		"kafka_controller_kafkacontroller_offlinepartitionscount{}":                      2,
+		"kafka_controller_kafkacontroller_fencedbrokercount{}":                           1,
+		"kafka_controller_controllerstats_electionfromeligibleleaderreplicas_total{}":    3,
 	})
 }
 
