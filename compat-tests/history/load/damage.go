@@ -1,6 +1,7 @@
 package load
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
@@ -16,14 +17,7 @@ var derived = []string{".index", ".timeindex", ".txnindex", ".snapshot", "leader
 // damage does to the data directory of a dead broker what must not matter: derived files are deleted, emptied or garbled,
 // and a log ends in a write that was cut. Of the metadata nothing is touched: there, damage must be refused.
 func damage(rng *rand.Rand, dir string) (done []string, err error) {
-	lastLogs := map[string]string{} // by partition
-	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || strings.HasPrefix(filepath.Base(filepath.Dir(path)), "__cluster_metadata") {
-			return err
-		}
-		if strings.HasSuffix(path, ".log") {
-			lastLogs[filepath.Dir(path)] = path // in the order of names, which is that of offsets
-		}
+	lastLogs, err := eachFile(dir, func(path string) error {
 		isDerived := slices.ContainsFunc(derived, func(end string) bool { return strings.HasSuffix(path, end) })
 		if !isDerived || rng.IntN(3) > 0 {
 			return nil
@@ -39,6 +33,39 @@ func damage(rng *rand.Rand, dir string) (done []string, err error) {
 		}
 	}
 	return done, err
+}
+
+// eachFile calls f with every file of the partitions, the metadata's excepted, and returns the last .log of each partition.
+func eachFile(dir string, f func(path string) error) (lastLogs []string, err error) {
+	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		in := filepath.Dir(path)
+		if err != nil || d.IsDir() || strings.HasPrefix(filepath.Base(in), "__cluster_metadata") {
+			return err
+		}
+		if strings.HasSuffix(path, ".log") {
+			if n := len(lastLogs); n > 0 && filepath.Dir(lastLogs[n-1]) == in {
+				lastLogs = lastLogs[:n-1] // names are in the order of offsets
+			}
+			lastLogs = append(lastLogs, path)
+		}
+		return f(path)
+	})
+	return lastLogs, err
+}
+
+// forgetTails cuts active segments anywhere: none of their bytes were surely synced.
+func forgetTails(rng *rand.Rand, dir string) error {
+	logs, err := eachFile(dir, func(string) error { return nil })
+	for _, log := range logs {
+		info, e := os.Stat(log)
+		if err = errors.Join(err, e); err != nil {
+			return err
+		}
+		if rng.IntN(2) == 0 {
+			err = os.Truncate(log, rng.Int64N(info.Size()+1))
+		}
+	}
+	return err
 }
 
 func spoil(rng *rand.Rand, path string) (what string, err error) {

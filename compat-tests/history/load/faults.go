@@ -67,7 +67,7 @@ func (f *faulty) disturb(ctx context.Context, rng *rand.Rand) error {
 
 // one does one fault to one node, and undoes it.
 func (f *faulty) one(ctx context.Context, rng *rand.Rand, i int, kind string) error {
-	if kind == WipeNode || kind == KillAll {
+	if kind == WipeNode || kind == LoseTails || kind == KillAll {
 		f.calm.Lock()
 		defer f.calm.Unlock()
 	} else {
@@ -101,7 +101,9 @@ func (f *faulty) do(ctx context.Context, rng *rand.Rand, i int, kind string) (no
 	case CutNode:
 		return f.cut(ctx, rng, i), nil
 	case WipeNode:
-		return f.wipe(ctx, node)
+		return f.lose(ctx, node, emptied)
+	case LoseTails:
+		return f.lose(ctx, node, func(dir string) error { return forgetTails(rng, dir) })
 	case KillAll:
 		return "", f.killAll(ctx)
 	}
@@ -174,15 +176,15 @@ func (f *faulty) each(do func(Node) error) error {
 	return errors.Join(errs...)
 }
 
-// wipe empties a node whose replicas all have others in sync, and waits until they are in sync again.
-func (f *faulty) wipe(ctx context.Context, node Node) (note string, err error) {
+// lose takes from a dead node what others have in sync, and waits until they are in sync again.
+func (f *faulty) lose(ctx context.Context, node Node, loss func(dir string) error) (note string, err error) {
 	if !f.replicated(ctx, 10*time.Second) {
 		return " was not possible: not everything was replicated", nil
 	}
 	if err := node.Kill(); err != nil {
 		return "", err
 	}
-	if err := emptied(node.Dir()); err != nil {
+	if err := loss(node.Dir()); err != nil {
 		return "", err
 	}
 	if err := node.Start(context.WithoutCancel(ctx)); err != nil {
@@ -205,6 +207,10 @@ func emptied(dir string) error {
 	return err
 }
 
+// wholeLooks is how often in a row, a fifth of a second apart, everything must be found replicated: the broker that is asked may have
+// old metadata, and a node's loss may not be known yet.
+const wholeLooks = 5
+
 // replicated waits until every partition's replicas are all in sync.
 func (f *faulty) replicated(ctx context.Context, limit time.Duration) bool {
 	cl, err := kgo.NewClient(kgo.SeedBrokers(f.addrs...), kgo.MetadataMinAge(100*time.Millisecond))
@@ -215,15 +221,17 @@ func (f *faulty) replicated(ctx context.Context, limit time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	adm := kadm.NewClient(cl)
-	for {
-		topics, err := adm.ListTopicsWithInternal(ctx)
-		if err == nil && wholly(topics) {
-			return true
-		}
+	for whole := 0; whole < wholeLooks; {
 		if !wait(ctx, 200*time.Millisecond) {
 			return false
 		}
+		topics, err := adm.ListTopicsWithInternal(ctx)
+		whole++
+		if err != nil || !wholly(topics) {
+			whole = 0
+		}
 	}
+	return true
 }
 
 func wholly(topics kadm.TopicDetails) bool {

@@ -26,16 +26,17 @@ const (
 	PauseNode = "pause"  // SIGSTOP, and SIGCONT
 	Damage    = "damage" // kill -9, damage that must not matter, and a restart
 
-	StopNode = "stop"    // a controlled shutdown, and a restart
-	CutNode  = "cut"     // the links to some or all other nodes are cut, and joined
-	WipeNode = "wipe"    // kill -9, a data directory without partitions, and a restart; where everything is replicated before
-	KillAll  = "killall" // kill -9 of every node at once, and a restart
+	StopNode  = "stop"    // a controlled shutdown, and a restart
+	CutNode   = "cut"     // the links to some or all other nodes are cut, and joined
+	WipeNode  = "wipe"    // kill -9, a data directory without partitions, and a restart; where everything is replicated before
+	LoseTails = "tails"   // kill -9, the loss of what a power loss may take of the ends of logs, and a restart; under the same condition
+	KillAll   = "killall" // kill -9 of every node at once, and a restart
 )
 
 // Kinds are the faults that a lone node survives; ClusterKinds those that a cluster does.
 var (
 	Kinds        = []string{KillNode, PauseNode, Damage}
-	ClusterKinds = append(slices.Clone(Kinds), StopNode, CutNode, WipeNode, KillAll)
+	ClusterKinds = append(slices.Clone(Kinds), StopNode, CutNode, WipeNode, LoseTails, KillAll)
 )
 
 // process is a node of the harness; it keeps its directory and port.
