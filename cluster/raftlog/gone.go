@@ -18,6 +18,7 @@ func (n *Node) Gone(id int32) {
 
 // leaderGone forgets the leader, so that this node grants votes, and sets the time of its own candidacy.
 func (n *Node) leaderGone(id int32) {
+	n.away[id] = true
 	wait, votes := n.turn(id)
 	if n.lead.NodeID != id || n.leads() || !votes {
 		return

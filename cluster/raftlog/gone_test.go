@@ -1,6 +1,7 @@
 package raftlog
 
 import (
+	"context"
 	"net"
 	"slices"
 	"sync"
@@ -40,6 +41,30 @@ func TestGoneLeaderIsReplacedAtOnce(t *testing.T) {
 		for _, m := range n.nodes {
 			n.stop(t, m)
 		}
+	}
+}
+
+// A leader that stops after all others does not wait for any of them.
+func TestNobodyIsLeftToResignTo(t *testing.T) {
+	n := startClusterWith(t, 3, 0, 5000)
+	must(t, n.nodes[1].call(func() { must(t, n.nodes[1].raw.Campaign()) }))
+	leader := n.commit(t, "a")
+	n.awaitEqual(t)
+	n.isolate(leader.id, true)
+	for id := range n.nodes {
+		if id != leader.id {
+			leader.Gone(id)
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	began := time.Now()
+	must(t, leader.Resign(ctx))
+	if took := time.Since(began); took > 500*time.Millisecond {
+		t.Errorf("it took %v", took)
+	}
+	for _, m := range n.nodes {
+		n.stop(t, m)
 	}
 }
 

@@ -147,7 +147,7 @@ func (n *Node) Resign(ctx context.Context) error {
 func (n *Node) successor() (id int32, ok bool) {
 	best := int64(-1)
 	for _, m := range n.quorum().Members {
-		if m.Voter && m.Active && m.NodeID != n.o.NodeID && m.End > best {
+		if m.Voter && m.Active && !n.away[m.NodeID] && m.NodeID != n.o.NodeID && m.End > best {
 			id, ok, best = m.NodeID, true, m.End
 		}
 	}

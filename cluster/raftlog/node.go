@@ -84,8 +84,9 @@ type Node struct {
 	inbox     chan *raftpb.Message
 	calls     chan func()
 	reports   chan report
-	gone      chan int32 // nodes whose machines refuse connections
-	campaign  chan int32 // holds one: a leader that is gone, and is to be replaced now
+	away      map[int32]bool // nodes that are gone, and have not been heard since
+	gone      chan int32     // nodes whose machines refuse connections
+	campaign  chan int32     // holds one: a leader that is gone, and is to be replaced now
 	stop      chan struct{}
 	done      chan struct{}
 	stopOnce  sync.Once
@@ -125,7 +126,7 @@ func Open(o Options) (*Node, error) {
 	n := &Node{
 		o: o, lead: Leader{NodeID: -1, Start: -1}, contacts: map[int32]*contact{},
 		proposals: make(chan proposal), inbox: make(chan *raftpb.Message, inboxMessages), calls: make(chan func()),
-		reports: make(chan report), gone: make(chan int32), campaign: make(chan int32, 1),
+		reports: make(chan report), gone: make(chan int32), away: map[int32]bool{}, campaign: make(chan int32, 1),
 		stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	if err := n.load(); err != nil {
@@ -279,6 +280,7 @@ func (n *Node) loop() error {
 			if err := whole(m); err == nil && n.plausible(m) {
 				_ = n.raw.Step(m) // a message of a removed or unknown node is no fault of ours
 				n.silentTicks = 0
+				delete(n.away, nodeID(m.GetFrom()))
 				n.heard(m)
 			}
 		case r := <-n.reports:
