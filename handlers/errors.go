@@ -68,6 +68,7 @@ var codes = []struct {
 	{protocol.ErrLinkClosed, kerr.NotController},
 
 	{cluster.ErrOtherCluster, kerr.InconsistentClusterID},
+	{cluster.ErrNotProven, kerr.ClusterAuthorizationFailed},
 	{cluster.ErrWrongNode, nil},
 
 	{context.DeadlineExceeded, kerr.RequestTimedOut},

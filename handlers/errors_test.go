@@ -57,6 +57,7 @@ var sentinels = map[string]struct {
 	"protocol.ErrLinkClosed":    {protocol.ErrLinkClosed, 41},
 
 	"cluster.ErrOtherCluster": {cluster.ErrOtherCluster, 104},
+	"cluster.ErrNotProven":    {cluster.ErrNotProven, 31},
 	"cluster.ErrWrongNode":    {cluster.ErrWrongNode, -1},
 
 	"cluster/metadata.ErrUnapplicable":    {metadata.ErrUnapplicable, -1},

@@ -70,6 +70,7 @@ type fetch struct {
 
 	replicaID          int32 // below 0: not a follower
 	replicaEpoch       int64 // of the follower's broker, -1 unknown
+	untrusted          error // why who fetches as a follower is not believed to be it
 	isolation          replica.Isolation
 	leaderOnly         bool
 	minBytes, maxBytes int
@@ -87,7 +88,7 @@ type fetch struct {
 func Fetch(b *Broker, _ context.Context, r *protocol.Request) {
 	req := r.Body.(*kmsg.FetchRequest)
 	f := newFetch(b, r, req)
-	ctx, sessionErr := b.FetchSessions.open(req, f.replicaID >= 0)
+	ctx, sessionErr := b.FetchSessions.open(req, f.replicaID >= 0 && f.untrusted == nil)
 	if sessionErr != nil {
 		f.send(nil, noFetchSession, sessionErr.Code)
 		return
@@ -115,6 +116,9 @@ func newFetch(b *Broker, r *protocol.Request, req *kmsg.FetchRequest) *fetch {
 	f := &fetch{b: b, r: r, replicaID: req.ReplicaID, replicaEpoch: -1, maxWaitMs: req.MaxWaitMillis}
 	if req.Version >= 15 {
 		f.replicaID, f.replicaEpoch = req.ReplicaState.ID, req.ReplicaState.Epoch
+	}
+	if f.replicaID >= 0 {
+		f.untrusted = b.checkFollower(r.Conn, f.replicaID)
 	}
 	f.maxBytes = int(min(req.MaxBytes, b.Limits.FetchMaxBytes))
 	f.minBytes = min(int(req.MinBytes), f.maxBytes)
@@ -219,6 +223,10 @@ func (f *fetch) note(answers []fetchAnswer) {
 	if f.replicaID < 0 {
 		return
 	}
+	if f.untrusted != nil {
+		f.turnAway(answers)
+		return
+	}
 	for i := range answers {
 		a := &answers[i]
 		if a.code != 0 || a.diverging != nil {
@@ -231,6 +239,19 @@ func (f *fetch) note(answers []fetchAnswer) {
 		if err != nil {
 			a.release()
 			*a = f.failed(i, err)
+		}
+	}
+}
+
+// turnAway leaves nothing in the answers to one who is not the follower that he says he is.
+func (f *fetch) turnAway(answers []fetchAnswer) {
+	if !errors.Is(f.untrusted, replica.ErrNotLeader) {
+		f.r.Conn.Refused("a fetch as a follower from somebody else")
+	}
+	for i := range answers {
+		if a := &answers[i]; a.code == 0 {
+			a.release()
+			*a = f.failed(i, f.untrusted)
 		}
 	}
 }

@@ -13,8 +13,8 @@ import (
 type Quorum interface {
 	// ClusterID is "" until the cluster is formed.
 	ClusterID() string
-	// Receive takes Raft's messages; respond is called once.
-	Receive(req *protocol.RaftRequest, respond func(*protocol.RaftResponse))
+	// Receive takes Raft's messages; respond is called once. Of a sender that is not proven to be who it says, only what cannot harm.
+	Receive(req *protocol.RaftRequest, proven bool, respond func(*protocol.RaftResponse))
 	// Decide decides a forwarded request here. It may take as long as the request's timeout.
 	Decide(ctx context.Context, p protocol.Principal, req kmsg.Request) (resp kmsg.Response, end int64, err error)
 	// Form says what this node knows of the cluster.
@@ -25,7 +25,20 @@ type Quorum interface {
 
 // Raft hands messages of another node to the quorum.
 func Raft(b *Broker, _ context.Context, r *protocol.Request) {
-	b.Quorum.Receive(r.Body.(*protocol.RaftRequest), func(resp *protocol.RaftResponse) { r.Respond(resp) })
+	req, peer := r.Body.(*protocol.RaftRequest), r.Conn.Peer()
+	respond := func(resp *protocol.RaftResponse) {
+		switch resp.ErrorCode {
+		case kerr.InvalidRequest.Code, kerr.ClusterAuthorizationFailed.Code:
+			r.Conn.Refused("messages of the quorum that this node does not send")
+		}
+		r.Respond(resp)
+	}
+	if peer == nil || peer.NodeID != req.From {
+		r.Conn.Refused("messages of the quorum from somebody who is not their sender")
+		r.Respond(&protocol.RaftResponse{ErrorCode: kerr.ClusterAuthorizationFailed.Code})
+		return
+	}
+	b.Quorum.Receive(req, peer.Proven, respond)
 }
 
 // Form answers a node that looks for its cluster.
@@ -35,9 +48,15 @@ func Form(b *Broker, _ context.Context, r *protocol.Request) {
 
 // Join asks the leader to let a node in. Like Forward it runs on a goroutine of its own.
 func Join(b *Broker, ctx context.Context, r *protocol.Request) {
+	req := r.Body.(*protocol.JoinRequest)
+	if p := r.Conn.Peer(); p == nil || p.NodeID != req.NodeID {
+		r.Conn.Refused("a node that does not join for itself")
+		r.Respond(&protocol.JoinResponse{ErrorCode: kerr.ClusterAuthorizationFailed.Code, LeaderID: -1})
+		return
+	}
 	go func() {
 		defer b.contain(r)
-		resp, err := b.Quorum.Join(ctx, r.Body.(*protocol.JoinRequest))
+		resp, err := b.Quorum.Join(ctx, req)
 		if err != nil {
 			resp = &protocol.JoinResponse{ErrorCode: codeOf(err), LeaderID: -1}
 		}
@@ -61,6 +80,11 @@ func forward(b *Broker, ctx context.Context, r *protocol.Request) {
 	asked, err := protocol.DecodeRequest(req.APIKey, req.APIVersion, req.Body)
 	if err != nil {
 		r.Respond(&protocol.ForwardResponse{ErrorCode: codeOf(err)})
+		return
+	}
+	if !mayDecide(b.Image(), r.Conn.Peer(), asked) {
+		r.Conn.Refused("a request among nodes from somebody who may not send it")
+		r.Respond(&protocol.ForwardResponse{ErrorCode: kerr.ClusterAuthorizationFailed.Code})
 		return
 	}
 	resp, end, err := b.Quorum.Decide(ctx, protocol.Principal{Type: req.PrincipalType, Name: req.PrincipalName}, asked)

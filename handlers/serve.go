@@ -2,6 +2,8 @@ package handlers
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -9,7 +11,7 @@ import (
 	"grete/protocol"
 )
 
-// apis is a table with its rows by key.
+// apis is a table with its rows by key, and with rows that are served without being announced.
 type apis struct {
 	list []API
 	rows map[int16]*API
@@ -20,13 +22,15 @@ type apis struct {
 var clientAPIs, controllerAPIs apis
 
 func init() {
-	clientAPIs, controllerAPIs = apisOf(table), apisOf(controllerTable)
+	clientAPIs, controllerAPIs = apisOf(table, brokersTable), apisOf(controllerTable, nodesTable)
 }
 
-func apisOf(list []API) apis {
+func apisOf(list, unannounced []API) apis {
 	a := apis{list, map[int16]*API{}}
-	for i := range list {
-		a.rows[list[i].Key] = &list[i]
+	for _, rows := range [][]API{list, unannounced} {
+		for i := range rows {
+			a.rows[rows[i].Key] = &rows[i]
+		}
 	}
 	return a
 }
@@ -38,12 +42,12 @@ func (b *Broker) apis() *apis {
 	return &clientAPIs
 }
 
-// Versions is the table as the server checks requests against it and as ApiVersions announces it.
+// Versions is what the server checks requests against.
 func (b *Broker) Versions() []protocol.VersionRange {
-	list := b.apis().list
-	out := make([]protocol.VersionRange, len(list))
-	for i, api := range list {
-		out[i] = protocol.VersionRange{Key: api.Key, Min: api.Min, Max: api.Max}
+	var out []protocol.VersionRange
+	for _, key := range slices.Sorted(maps.Keys(b.apis().rows)) {
+		api := b.apis().rows[key]
+		out = append(out, protocol.VersionRange{Key: api.Key, Min: api.Min, Max: api.Max})
 	}
 	return out
 }

@@ -69,8 +69,19 @@ var table = []API{
 // controllerTable is what a controller listener serves.
 var controllerTable = []API{
 	{18, 0, 5, ApiVersions},
-	{protocol.RaftKey, 0, 0, Raft},
-	{protocol.ForwardKey, 0, 0, Forward},
-	{protocol.FormKey, 0, 0, Form},
-	{protocol.JoinKey, 0, 0, Join},
 }
+
+// Requests of our own, which ApiVersions does not show: of brokers on listeners for clients, and of nodes on controller listeners.
+var (
+	brokersTable = []API{
+		{protocol.HelloKey, 0, 0, Hello},
+	}
+	nodesTable = []API{
+		{protocol.RaftKey, 0, 0, Raft},
+		{protocol.ForwardKey, 0, 0, Forward},
+		{protocol.FormKey, 0, 0, Form},
+		{protocol.JoinKey, 0, 0, Join},
+		{protocol.HelloKey, 0, 0, Hello},
+		{protocol.VouchKey, 0, 0, Vouch},
+	}
+)

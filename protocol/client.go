@@ -23,6 +23,8 @@ type ClientOptions struct {
 	MaxInFlight      int // Call waits beyond that many unanswered requests; 0: defaultMaxInFlight
 	// Dial connects; nil: TCP.
 	Dial func(ctx context.Context, addr string) (net.Conn, error)
+	// Greet, if not nil, introduces us before the connection is used; its error ends it.
+	Greet func(ctx context.Context, c *Client) error
 }
 
 // Client is one connection to a broker with pipelined calls. When the connection fails, all calls fail, and later ones too: the
@@ -70,6 +72,13 @@ func Dial(ctx context.Context, addr string, o ClientOptions) (*Client, error) {
 		c.Close()
 		return nil, fmt.Errorf("%s: %w", addr, err)
 	}
+	if o.Greet == nil {
+		return c, nil
+	}
+	if err := o.Greet(ctx, c); err != nil {
+		c.Close()
+		return nil, fmt.Errorf("%s: %w", addr, err)
+	}
 	return c, nil
 }
 
@@ -104,6 +113,10 @@ const unsupportedVersionCode = 35
 // Call sends req at the highest version that both sides know and waits for its response. Several calls may be under
 // way at once; when ctx ends first, the response is dropped when it comes.
 func (c *Client) Call(ctx context.Context, req kmsg.Request) (kmsg.Response, error) {
+	if isOwn(req.Key()) {
+		resp := req.ResponseKind()
+		return resp, c.call(ctx, req, resp)
+	}
 	theirs, ok := c.versions[req.Key()]
 	version := min(theirs.Max, req.MaxVersion())
 	if !ok || version < theirs.Min {

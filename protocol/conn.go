@@ -18,6 +18,15 @@ type Principal struct{ Type, Name string }
 
 var anonymous = &Principal{Type: "User", Name: "ANONYMOUS"}
 
+// Peer is the node at the other end of a connection that has said Hello.
+type Peer struct {
+	NodeID int32
+	// Proven: it is the node that it says, by the cluster's key or because that node, asked at its address, said so.
+	Proven bool
+	// Incarnation is the id of the run of a broker that only that run can show.
+	Incarnation [16]byte
+}
+
 // Conn is an accepted connection as handlers see it.
 //
 // One goroutine, the reader, receives, serves and, where the answer is ready when Serve returns, sends. An answer that
@@ -36,6 +45,7 @@ type Conn struct {
 	frames    *frameReader
 	sender    sender
 	principal atomic.Pointer[Principal]
+	peer      atomic.Pointer[Peer]
 	ctx       context.Context
 	cancel    context.CancelFunc
 	writers   sync.WaitGroup
@@ -67,6 +77,16 @@ func (c *Conn) Principal() Principal { return *c.principal.Load() }
 
 // SetPrincipal is called by authentication.
 func (c *Conn) SetPrincipal(p Principal) { c.principal.Store(&p) }
+
+// Peer is the node that dialled, nil for anybody else.
+func (c *Conn) Peer() *Peer { return c.peer.Load() }
+
+// SetPeer is called for a Hello that was accepted.
+func (c *Conn) SetPeer(p *Peer) { c.peer.Store(p) }
+
+// Refused notes, as a line of the log at most now and then, that something came on the connection which a node or client that means well does
+// not send.
+func (c *Conn) Refused(what string) { c.server.refused(c, what, "refused") }
 
 // Context is cancelled when the connection is gone: parked work for it can be dropped.
 func (c *Conn) Context() context.Context { return c.ctx }
@@ -124,7 +144,7 @@ func (c *Conn) complete(seq uint64, chargeBytes int64, res result) {
 		c.stopReading()
 	}
 	if abort != "" {
-		c.server.refused(c, abort)
+		c.server.refused(c, abort, "connection closed")
 	}
 }
 

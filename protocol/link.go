@@ -63,11 +63,16 @@ func (l *Link) Lost() <-chan struct{} {
 	return l.client.ended
 }
 
-// Redial replaces a connection that has ended, before anybody needs it: what it answers says how the node is.
-func (l *Link) Redial(ctx context.Context) error {
+// Reset has the next call dial.
+func (l *Link) Reset() {
 	if c, _ := l.current(); c != nil {
 		l.drop(c)
 	}
+}
+
+// Redial replaces a connection that has ended, before anybody needs it: what it answers says how the node is.
+func (l *Link) Redial(ctx context.Context) error {
+	l.Reset()
 	_, err := l.connect(ctx)
 	return err
 }

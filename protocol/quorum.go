@@ -5,14 +5,19 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Requests of our own, which nodes send each other on the CONTROLLER listener and nobody else serves (docs/adr/0005). Their
-// keys are far above Kafka's. All have version 0, which is not flexible.
+// Requests of our own, which nodes send each other and nobody else serves (docs/adr/0005, docs/adr/0009): on the CONTROLLER listener, and
+// Hello on those for clients too, where it is not announced. Their keys are far above Kafka's. All have version 0, which is not flexible.
 const (
 	RaftKey    = int16(1000)
 	ForwardKey = int16(1001)
 	FormKey    = int16(1002)
 	JoinKey    = int16(1003)
+	HelloKey   = int16(1004)
+	VouchKey   = int16(1005)
 )
+
+// isOwn tells our requests, which nobody announces: their versions need no negotiation.
+func isOwn(key int16) bool { return key >= RaftKey }
 
 // ownSchemas are these requests in the form of schemas.txt.
 const ownSchemas = `1000 Raft 0 none
@@ -44,6 +49,14 @@ const ownSchemas = `1000 Raft 0 none
   Host string 0+
   Port uint16 0+
   SecurityProtocol int16 0+
+1004 Hello 0 none
+ ClusterId string 0+
+ NodeId int32 0+
+ Secret bytes 0+
+ Nonce bytes 0+
+ Proof bytes 0+
+1005 Vouch 0 none
+ Nonce bytes 0+
 `
 
 // newRequest makes an empty request of a key that has a schema.
@@ -57,6 +70,10 @@ func newRequest(key int16) kmsg.Request {
 		return &FormRequest{}
 	case JoinKey:
 		return &JoinRequest{}
+	case HelloKey:
+		return &HelloRequest{}
+	case VouchKey:
+		return &VouchRequest{}
 	}
 	return kmsg.RequestForKey(key)
 }
@@ -295,6 +312,93 @@ func (r *JoinResponse) AppendTo(dst []byte) []byte {
 func (r *JoinResponse) ReadFrom(src []byte) error {
 	b := kbin.Reader{Src: src}
 	*r = JoinResponse{ErrorCode: b.Int16(), ErrorMessage: b.NullableString(), LeaderID: b.Int32(), Members: b.Bytes()}
+	return b.Complete()
+}
+
+// HelloRequest says who dials: it opens every connection between nodes. Where the cluster has a key it is sent twice, the second time with
+// the proof that the sender has the key.
+type HelloRequest struct {
+	version0
+	ClusterID string
+	NodeID    int32
+	Secret    []byte // of which the broker's incarnation id is made; empty for a node that is no broker
+	Nonce     []byte // fresh; what a Vouch asks about
+	Proof     []byte // empty, or made of the key, both nonces and ids
+}
+
+// HelloResponse accepts the sender for who it says it is, or has an error.
+type HelloResponse struct {
+	version0
+	ErrorCode int16
+	Challenge []byte // not empty: a proof is wanted, which has this in it
+	Proof     []byte // that the answering node has the key
+}
+
+func (*HelloRequest) Key() int16                  { return HelloKey }
+func (*HelloResponse) Key() int16                 { return HelloKey }
+func (*HelloRequest) ResponseKind() kmsg.Response { return &HelloResponse{} }
+func (*HelloResponse) RequestKind() kmsg.Request  { return &HelloRequest{} }
+
+func (r *HelloRequest) AppendTo(dst []byte) []byte {
+	dst = kbin.AppendInt32(kbin.AppendString(dst, r.ClusterID), r.NodeID)
+	for _, b := range [][]byte{r.Secret, r.Nonce, r.Proof} {
+		dst = kbin.AppendBytes(dst, b)
+	}
+	return dst
+}
+
+func (r *HelloRequest) ReadFrom(src []byte) error {
+	b := kbin.Reader{Src: src}
+	*r = HelloRequest{ClusterID: b.String(), NodeID: b.Int32(), Secret: b.Bytes(), Nonce: b.Bytes(), Proof: b.Bytes()}
+	return b.Complete()
+}
+
+func (r *HelloResponse) AppendTo(dst []byte) []byte {
+	return kbin.AppendBytes(kbin.AppendBytes(kbin.AppendInt16(dst, r.ErrorCode), r.Challenge), r.Proof)
+}
+
+func (r *HelloResponse) ReadFrom(src []byte) error {
+	b := kbin.Reader{Src: src}
+	*r = HelloResponse{ErrorCode: b.Int16(), Challenge: b.Bytes(), Proof: b.Bytes()}
+	return b.Complete()
+}
+
+// VouchRequest asks a node, at the address where it is known to be, whether a Hello with this nonce was its own.
+type VouchRequest struct {
+	version0
+	Nonce []byte
+}
+
+// VouchResponse says so, and who answers.
+type VouchResponse struct {
+	version0
+	ErrorCode int16
+	NodeID    int32
+	Mine      bool
+}
+
+func (*VouchRequest) Key() int16                  { return VouchKey }
+func (*VouchResponse) Key() int16                 { return VouchKey }
+func (*VouchRequest) ResponseKind() kmsg.Response { return &VouchResponse{} }
+func (*VouchResponse) RequestKind() kmsg.Request  { return &VouchRequest{} }
+
+func (r *VouchRequest) AppendTo(dst []byte) []byte {
+	return kbin.AppendBytes(dst, r.Nonce)
+}
+
+func (r *VouchRequest) ReadFrom(src []byte) error {
+	b := kbin.Reader{Src: src}
+	*r = VouchRequest{Nonce: b.Bytes()}
+	return b.Complete()
+}
+
+func (r *VouchResponse) AppendTo(dst []byte) []byte {
+	return kbin.AppendBool(kbin.AppendInt32(kbin.AppendInt16(dst, r.ErrorCode), r.NodeID), r.Mine)
+}
+
+func (r *VouchResponse) ReadFrom(src []byte) error {
+	b := kbin.Reader{Src: src}
+	*r = VouchResponse{ErrorCode: b.Int16(), NodeID: b.Int32(), Mine: b.Bool()}
 	return b.Complete()
 }
 

@@ -159,10 +159,10 @@ func (s *Server) remove(c *Conn) {
 	}
 }
 
-// refused notes that the server ends a connection for what came on it.
-func (s *Server) refused(c *Conn, reason string) {
+// refused notes what became of a connection, or of a request on it, for what came on it.
+func (s *Server) refused(c *Conn, reason, outcome string) {
 	s.refusal.warn(func(e logEvent) {
-		e.Uint64("conn", c.ID).Str("listener", c.Listener).Stringer("remote", c.RemoteAddr).Str("reason", reason).Msg("connection closed")
+		e.Uint64("conn", c.ID).Str("listener", c.Listener).Stringer("remote", c.RemoteAddr).Str("reason", reason).Msg(outcome)
 	})
 }
 

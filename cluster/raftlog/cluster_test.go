@@ -34,6 +34,8 @@ type network struct {
 	nodes    map[int32]*member
 	voters   []int32 // of a new log
 	election int     // ms
+	// overheard is told of what is sent, under mu; nil: nobody listens.
+	overheard func(to *member, raw []byte)
 }
 
 // member is one node of a test cluster.
@@ -60,11 +62,19 @@ func (m *member) Send(msg *raftpb.Message) {
 	if target == nil || m.net.isolated[m.id] || m.net.isolated[to] || m.net.rng.IntN(100) < m.net.lossPct {
 		return
 	}
+	target.step(raw)
+	if m.net.overheard != nil {
+		m.net.overheard(target, raw)
+	}
+}
+
+// step delivers a message.
+func (m *member) step(raw []byte) {
 	copied := &raftpb.Message{}
 	if err := proto.Unmarshal(raw, copied); err != nil {
 		panic(err)
 	}
-	target.Step(copied)
+	m.Step(copied)
 }
 
 func directory(id int32) metadata.UUID { return metadata.UUID{1: byte(id), 2: 1} }

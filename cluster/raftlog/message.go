@@ -20,6 +20,9 @@ var fromPeers = map[raftpb.MessageType]bool{
 	raftpb.MsgHeartbeat: true, raftpb.MsgHeartbeatResp: true, raftpb.MsgTimeoutNow: true, raftpb.MsgPreVote: true, raftpb.MsgPreVoteResp: true,
 }
 
+// fromLearners are the messages that one without a vote sends: nothing that makes a leader, ends one, or commits.
+var fromLearners = map[raftpb.MessageType]bool{raftpb.MsgAppResp: true, raftpb.MsgHeartbeatResp: true}
+
 // checkMessage refuses what would make Raft panic or the log fail: Raft trusts its peers.
 func checkMessage(m *raftpb.Message, from, to int32) error {
 	switch {

@@ -45,6 +45,7 @@ const (
 	maxRedial        = 500 * time.Millisecond
 	maxPollWait      = 5 * time.Second
 	maxKnownPeers    = 1000 // nodes that messages are kept for; etcd's Raft is made for far fewer
+	maxStrangers     = 500  // of these, before one that is unknown and not proven to be who it says is turned away
 	pollRetriesAfter = 200 * time.Millisecond
 )
 
@@ -64,6 +65,7 @@ type Peers struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
+	term   atomic.Uint64 // the highest that this node has spoken in
 
 	parts assembly
 
@@ -97,6 +99,7 @@ func (p *Peers) Close() {
 
 // Send is Transport's: it queues m, and drops it when too much is queued.
 func (p *Peers) Send(m *raftpb.Message) {
+	p.term.Store(max(p.term.Load(), m.GetTerm())) // only Raft's goroutine sends
 	raw, err := proto.Marshal(m)
 	if err != nil {
 		p.o.Logger.Error().Err(err).Msg("a message of the quorum cannot be encoded")
@@ -206,10 +209,13 @@ func (p *Peers) exchange(link *protocol.Link, req *protocol.RaftRequest, timeout
 		return err
 	}
 	answer := resp.(*protocol.RaftResponse)
+	if answer.ErrorCode == kerr.ClusterAuthorizationFailed.Code {
+		link.Reset() // it did not believe our hello: perhaps it does the next
+	}
 	if answer.ErrorCode != 0 {
 		return kerr.ErrorForCode(answer.ErrorCode)
 	}
-	if code := p.accept(req.To, answer.MessageFrames); code != 0 {
+	if code := p.accept(req.To, true, answer.MessageFrames); code != 0 {
 		return kerr.ErrorForCode(code)
 	}
 	return nil
@@ -235,14 +241,19 @@ func (p *Peers) report(to *peer, messages []outgoing, err error) {
 	}
 }
 
-// Receive takes a request of another node. respond is called once, now or when messages for the sender have come.
-func (p *Peers) Receive(req *protocol.RaftRequest, respond func(*protocol.RaftResponse)) {
+// Receive takes a request of another node. respond is called once, now or when messages for the sender have come. A sender that is not
+// proven to be who it says can be no voter: only its answers to a leader are taken, and never a later term.
+func (p *Peers) Receive(req *protocol.RaftRequest, proven bool, respond func(*protocol.RaftResponse)) {
 	if code := p.check(req); code != 0 {
 		respond(&protocol.RaftResponse{ErrorCode: code})
 		return
 	}
-	if code := p.accept(req.From, req.MessageFrames); code != 0 || req.MaxWaitMs <= 0 {
+	if code := p.accept(req.From, proven, req.MessageFrames); code != 0 || req.MaxWaitMs <= 0 {
 		respond(&protocol.RaftResponse{ErrorCode: code})
+		return
+	}
+	if !proven && p.crowded(req.From) {
+		respond(&protocol.RaftResponse{ErrorCode: kerr.ThrottlingQuotaExceeded.Code})
 		return
 	}
 	to := p.peer(req.From)
@@ -254,6 +265,13 @@ func (p *Peers) Receive(req *protocol.RaftRequest, respond func(*protocol.RaftRe
 		(*node).Report(req.From, true, true)
 	}
 	to.park(p.o.Clock, min(time.Duration(req.MaxWaitMs)*time.Millisecond, maxPollWait), respond)
+}
+
+// crowded: a stranger would take the place of a node that Raft has something for.
+func (p *Peers) crowded(id int32) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.peers[id] == nil && len(p.peers) >= maxStrangers
 }
 
 // check refuses nodes of other clusters, and what was meant for another node or for this one before its directory was emptied. Only of a
@@ -274,7 +292,10 @@ func (p *Peers) check(req *protocol.RaftRequest) int16 {
 }
 
 // accept gives messages of a node to Raft; none when one is not as Raft makes them.
-func (p *Peers) accept(from int32, frames protocol.MessageFrames) (code int16) {
+func (p *Peers) accept(from int32, proven bool, frames protocol.MessageFrames) (code int16) {
+	if !proven && (frames.Continues != 0 || frames.Rest != 0) { // no answer is that long
+		return kerr.ClusterAuthorizationFailed.Code
+	}
 	raw, ok := p.parts.add(from, frames)
 	if !ok {
 		return kerr.InvalidRequest.Code
@@ -284,6 +305,9 @@ func (p *Peers) accept(from int32, frames protocol.MessageFrames) (code int16) {
 		m := &raftpb.Message{}
 		if proto.Unmarshal(raw[i], m) != nil || checkMessage(m, from, p.o.NodeID) != nil {
 			return kerr.InvalidRequest.Code
+		}
+		if !proven && (!fromLearners[m.GetType()] || m.GetTerm() > p.term.Load()) {
+			return kerr.ClusterAuthorizationFailed.Code
 		}
 		messages[i] = m
 	}

@@ -49,7 +49,7 @@ func (raftHandler) Versions() []protocol.VersionRange {
 
 func (h raftHandler) Serve(_ context.Context, r *protocol.Request) {
 	if r.Key == protocol.RaftKey {
-		h.peers.Receive(r.Body.(*protocol.RaftRequest), func(resp *protocol.RaftResponse) { r.Respond(resp) })
+		h.peers.Receive(r.Body.(*protocol.RaftRequest), true, func(resp *protocol.RaftResponse) { r.Respond(resp) })
 		return
 	}
 	r.Respond(versions())
@@ -248,7 +248,7 @@ func TestForgedMessagesAreRefused(t *testing.T) {
 		"empty snapshot":   message(raftpb.MsgSnap, 2, 1, nil),
 	} {
 		req := &protocol.RaftRequest{ClusterID: "c", From: 2, To: 1, MessageFrames: protocol.MessageFrames{Messages: [][]byte{encoded(good), encoded(m)}}}
-		p.Receive(req, func(resp *protocol.RaftResponse) {
+		p.Receive(req, true, func(resp *protocol.RaftResponse) {
 			if resp.ErrorCode != kerr.InvalidRequest.Code {
 				t.Errorf("%s: %d", name, resp.ErrorCode)
 			}
@@ -269,7 +269,7 @@ func TestForgedMessagesAreRefused(t *testing.T) {
 			Rest: maxMessageBytes + 1, Messages: [][]byte{encoded(good)}}}},
 		{0, protocol.RaftRequest{ClusterID: "c", From: 2, To: 1, MessageFrames: protocol.MessageFrames{Messages: [][]byte{encoded(good)}}}},
 	} {
-		p.Receive(&tt.req, func(resp *protocol.RaftResponse) {
+		p.Receive(&tt.req, true, func(resp *protocol.RaftResponse) {
 			if resp.ErrorCode != tt.want {
 				t.Errorf("%+v: %d, want %d", tt.req, resp.ErrorCode, tt.want)
 			}

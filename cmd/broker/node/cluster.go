@@ -53,9 +53,9 @@ func (n *Node) connect(o *controller.Options) *raftlog.Peers {
 	}
 	peers := raftlog.NewPeers(raftlog.PeersOptions{
 		NodeID: o.NodeID, ClusterID: n.clusterID, DirectoryID: o.DirectoryID, Address: n.controllerAddress, Directory: n.memberDirectory, Clock: n.o.Clock, Logger: n.o.Log,
-		Timeout: millis(n.o.Config.Int("controller.quorum.request.timeout.ms")), Client: n.clientOptions(), OnGone: n.suspect,
+		Timeout: millis(n.o.Config.Int("controller.quorum.request.timeout.ms")), Client: n.peerOptions(), OnGone: n.suspect,
 	})
-	links := controller.NewLinks(n.clusterID, n.controllerAddress, n.clientOptions())
+	links := controller.NewLinks(n.clusterID, n.controllerAddress, n.peerOptions())
 	n.onStop("connections to other nodes", func(context.Context) error { links.Close(); peers.Close(); return nil })
 	o.Transport, o.Forward = peers, links
 	n.quorum.peers.Store(peers)

@@ -79,7 +79,7 @@ func (n *Node) controllerEndpoints() []metadata.Endpoint {
 
 // joinCluster serves the controller listeners and finds out which cluster this node is of, and whether it begins it.
 func (n *Node) joinCluster(ctx context.Context) error {
-	n.incarnation = uuid.New(n.random)
+	n.newIdentity()
 	n.quorum = &quorum{Knowledge: cluster.NewKnowledge(n.o.Config.NodeID, n.incarnation, n.seeds)}
 	n.metadataDir = n.findMetadataDir()
 	if err := n.startGossip(ctx); err != nil {
@@ -184,7 +184,7 @@ func (n *Node) directoryID() metadata.UUID {
 
 // askSeed asks over a connection of its own: it happens a few times, at the start.
 func (n *Node) askSeed(ctx context.Context, address string, req *protocol.FormRequest) (*protocol.FormResponse, error) {
-	resp, err := n.callOnce(ctx, address, req)
+	resp, err := n.callOnce(ctx, address, n.clientOptions(), req)
 	if err != nil {
 		return nil, err
 	}

@@ -122,7 +122,7 @@ func (n *Node) tryJoin(ctx context.Context, req *protocol.JoinRequest) (err erro
 	}
 	err = controller.ErrNotController
 	for _, address := range n.whoMayLead() {
-		resp, called := n.callOnce(ctx, address, req)
+		resp, called := n.callOnce(ctx, address, n.peerOptions(), req)
 		answer, _ := resp.(*protocol.JoinResponse)
 		if err = n.admitted(answer, called); err == nil || errors.Is(err, errNotAdmitted) {
 			return err
@@ -207,10 +207,10 @@ func (n *Node) vote(ctx context.Context, self raftlog.Member) error {
 }
 
 // callOnce asks over a connection of its own.
-func (n *Node) callOnce(ctx context.Context, address string, req kmsg.Request) (kmsg.Response, error) {
+func (n *Node) callOnce(ctx context.Context, address string, o protocol.ClientOptions, req kmsg.Request) (kmsg.Response, error) {
 	ctx, cancel := clock.WithTimeout(ctx, n.o.Clock, joinTimeout)
 	defer cancel()
-	link := protocol.NewLink(func() (string, bool) { return address, true }, n.clientOptions())
+	link := protocol.NewLink(func() (string, bool) { return address, true }, o)
 	defer link.Close()
 	return link.Call(ctx, req)
 }

@@ -42,6 +42,7 @@ type Node struct {
 	txns          *txn.Service
 	markers       *handlers.Markers
 	others        handlers.Others
+	identity      *cluster.Identity
 	incarnation   metadata.UUID // of this run
 	entered       bool          // the image has this run's registration; the applier's own
 	controller    *controller.Node

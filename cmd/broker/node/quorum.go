@@ -28,9 +28,9 @@ type quorum struct {
 func (q *quorum) Form(req *protocol.FormRequest) *protocol.FormResponse { return q.Answer(req) }
 
 // Receive is handlers.Quorum's.
-func (q *quorum) Receive(req *protocol.RaftRequest, respond func(*protocol.RaftResponse)) {
+func (q *quorum) Receive(req *protocol.RaftRequest, proven bool, respond func(*protocol.RaftResponse)) {
 	if peers := q.peers.Load(); peers != nil {
-		peers.Receive(req, respond)
+		peers.Receive(req, proven, respond)
 		return
 	}
 	respond(&protocol.RaftResponse{ErrorCode: kerr.CoordinatorNotAvailable.Code})
@@ -64,12 +64,38 @@ func (q *quorum) image() *metadata.Image {
 	return &metadata.Image{}
 }
 
+// ask sends a request to a node's controller listener, over a connection of its own on which nobody introduces himself.
+func (n *Node) ask(ctx context.Context, id int32, req kmsg.Request) (kmsg.Response, error) {
+	address, ok := n.controllerAddress(id)
+	if !ok {
+		return nil, protocol.ErrNoAddress
+	}
+	return n.callOnce(ctx, address, n.clientOptions(), req)
+}
+
+// newIdentity makes this run's.
+func (n *Node) newIdentity() {
+	secret := make([]byte, cluster.NonceBytes)
+	n.random(secret)
+	n.incarnation = cluster.IncarnationOf(secret)
+	n.identity = cluster.NewIdentity(cluster.IdentityOptions{
+		NodeID: n.o.Config.NodeID, ClusterID: func() string { return n.quorum.ClusterID() }, Secret: secret, Key: n.o.Config.Gossip.Key, Random: n.random, Ask: n.ask, Clock: n.o.Clock,
+	})
+}
+
+// peerOptions are those of connections to other nodes on which this one says who it is.
+func (n *Node) peerOptions() protocol.ClientOptions {
+	o := n.clientOptions()
+	o.Greet = n.identity.Greet
+	return o
+}
+
 // serveControllers answers other nodes from now on.
 func (n *Node) serveControllers() {
 	options := n.serverOptions()
 	options.Metrics = nil // they count what clients do
 	server := protocol.NewServer(&handlers.Broker{
-		ForControllers: true, Quorum: n.quorum, NodeID: n.o.Config.NodeID, Image: n.quorum.image, Features: features(),
+		ForControllers: true, Quorum: n.quorum, Identity: n.identity, NodeID: n.o.Config.NodeID, Image: n.quorum.image, Features: features(),
 		Clock: n.o.Clock, Log: n.o.Log, Static: n.o.Config.Layers,
 	}, options)
 	var accepting sync.WaitGroup
