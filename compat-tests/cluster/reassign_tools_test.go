@@ -44,7 +44,7 @@ func (k *kafkaTools) run(class string, args ...string) (string, error) {
 	k.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), toolTimeout)
 	defer cancel()
-	all := append([]string{"-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", filepath.Join(k.libs, "*"), class,
+	all := append([]string{"-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", filepath.Join(k.libs, "*"), class,
 		"--bootstrap-server", strings.Join(k.Addrs(), ",")}, args...)
 	cmd := exec.CommandContext(ctx, k.java, all...)
 	var out bytes.Buffer
