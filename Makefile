@@ -37,8 +37,8 @@ compat: build ## stock clients and Kafka's tools against bin/grete
 oracle: build ## wire scenarios: our answers against those recorded from Kafka 4.4; says why it skips
 	cd compat-tests && go test -v -count=1 -timeout 20m ./oracle/... | grep -vE '^ *(=== |--- PASS)'
 
-bench: build ## figures against the floor and Kafka in one run; writes docs/BENCHMARKS.md
-	cd compat-tests && go run ./bench -out ../docs/BENCHMARKS.md
+bench: build ## figures against the floor and Kafka in one run; writes docs/BENCHMARKS.md (ONLY=cluster: those of three brokers)
+	cd compat-tests && go run ./bench $(if $(ONLY),-only $(ONLY)) -out ../docs/BENCHMARKS.md
 
 long: ## the long targets: crash clones, recovery, histories (hours)
 	GRETE_LONG=1 go test -timeout 12h $(ROOMS)

@@ -134,7 +134,7 @@ func killLeader(ctx context.Context, l *load, _ int) ([]row, error) {
 		if err := l.cluster.Node(leader).Kill(); err != nil {
 			return nil, err
 		}
-		if err := l.ackedSince(ctx, began); err != nil {
+		if err := l.ackedSince(ctx, time.Now()); err != nil {
 			return nil, err
 		}
 		gaps = append(gaps, l.longestGap(began, time.Now()).Seconds())

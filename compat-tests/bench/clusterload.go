@@ -28,14 +28,17 @@ type load struct {
 	running sync.WaitGroup
 
 	mu   sync.Mutex
-	acks [loadPartitions][]time.Time
+	acks [loadPartitions][]ack
 	err  error
 }
+
+// ack is when a record was written, and when that was acknowledged.
+type ack struct{ sent, at time.Time }
 
 // startLoad makes the topic and returns when every partition is written to.
 func startLoad(ctx context.Context, c *kafka.Cluster, topic string) (*load, error) {
 	l := &load{cluster: c, topic: topic}
-	cl, err := kgo.NewClient(kgo.SeedBrokers(c.Addrs()...))
+	cl, err := kgo.NewClient(kgo.SeedBrokers(c.Addrs()...), kgo.MetadataMinAge(10*time.Millisecond)) // it is asked who leads now
 	if err != nil {
 		return nil, err
 	}
@@ -78,10 +81,11 @@ const writeEvery = 2 * time.Millisecond
 
 func (l *load) write(ctx context.Context, cl *kgo.Client, p int32) {
 	for ctx.Err() == nil {
+		sent := time.Now()
 		err := cl.ProduceSync(ctx, &kgo.Record{Topic: l.topic, Partition: p, Value: make([]byte, 200)}).FirstErr()
 		l.mu.Lock()
 		if err == nil {
-			l.acks[p] = append(l.acks[p], time.Now())
+			l.acks[p] = append(l.acks[p], ack{sent, time.Now()})
 		} else if ctx.Err() == nil {
 			l.err = errors.Join(l.err, fmt.Errorf("partition %d: %w", p, err))
 		}
@@ -102,14 +106,14 @@ func (l *load) longestGap(from, to time.Time) (longest time.Duration) {
 	defer l.mu.Unlock()
 	for _, acks := range l.acks {
 		before := from
-		for _, at := range acks {
-			if at.After(to) {
+		for _, a := range acks {
+			if a.at.After(to) {
 				break
 			}
-			if at.After(from) {
-				longest = max(longest, at.Sub(before))
+			if a.at.After(from) {
+				longest = max(longest, a.at.Sub(before))
 			}
-			before = at
+			before = a.at
 		}
 	}
 	return longest
@@ -118,6 +122,9 @@ func (l *load) longestGap(from, to time.Time) (longest time.Duration) {
 // patience bounds a wait for the cluster.
 const patience = time.Minute
 
+// pollEvery is the pause between two looks: what is asked must not keep the brokers from their work.
+const pollEvery = 20 * time.Millisecond
+
 func (l *load) until(ctx context.Context, what string, f func(context.Context) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -125,18 +132,18 @@ func (l *load) until(ctx context.Context, what string, f func(context.Context) b
 		if f(ctx) {
 			return nil
 		}
-		time.Sleep(5 * time.Millisecond)
+		time.Sleep(pollEvery)
 	}
 	return fmt.Errorf("not within %v: %s", patience, what)
 }
 
-// ackedSince waits until every partition has acknowledged something after t.
+// ackedSince waits until every partition has acknowledged something that was sent after t.
 func (l *load) ackedSince(ctx context.Context, t time.Time) error {
 	return l.until(ctx, "a write to every partition", func(context.Context) bool {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		for _, acks := range l.acks {
-			if len(acks) == 0 || !acks[len(acks)-1].After(t) {
+			if len(acks) == 0 || !acks[len(acks)-1].sent.After(t) {
 				return false
 			}
 		}

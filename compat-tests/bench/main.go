@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 func main() {
@@ -57,7 +58,7 @@ func works(ctx context.Context, scale, big int64) []work {
 }
 
 func run(ctx context.Context, only string, rounds int, scale, big int64, scratch, out string) error {
-	var rows []row
+	var rows [2][]row // of one broker, and of three
 	var failed error
 	for _, w := range works(ctx, scale, big) {
 		if only != "" && !wanted(only, w.name) {
@@ -67,24 +68,56 @@ func run(ctx context.Context, only string, rounds int, scale, big int64, scratch
 		if err != nil {
 			return err
 		}
+		began := time.Now()
 		got, err := w.run(dir, rounds)
-		rows = append(rows, got...)
+		fmt.Fprintf(os.Stderr, "%s took %v\n", w.name, time.Since(began).Round(time.Second))
+		i := 0
+		if strings.HasPrefix(w.name, "cluster") {
+			i = 1
+		}
+		rows[i] = append(rows[i], got...)
 		if err != nil {
 			failed = errors.Join(failed, fmt.Errorf("%s: %w", w.name, err))
 		}
 		_ = os.RemoveAll(dir)
 	}
-	table(os.Stdout, rows)
-	if out != "" && failed == nil && only == "" {
-		f, err := os.Create(out)
+	for i, r := range rows {
+		if len(r) > 0 {
+			table(os.Stdout, i == 1, r)
+		}
+	}
+	if out != "" && failed == nil && (only == "" || only == "cluster") {
+		return write(out, rounds, rows)
+	}
+	return failed
+}
+
+// The headings of the tables' sections in the file.
+const oneBroker, threeBrokers = "## One broker\n", "## Three brokers\n"
+
+// write puts the tables in the file. That of one broker stays where only the cluster was looked at.
+func write(out string, rounds int, rows [2][]row) error {
+	var b strings.Builder
+	if rows[0] == nil {
+		old, err := os.ReadFile(out)
 		if err != nil {
 			return err
 		}
-		defer f.Close()
-		header(f, rounds)
-		table(f, rows)
+		before, _, _ := strings.Cut(string(old), threeBrokers)
+		b.WriteString(strings.TrimRight(before, "\n") + "\n\n")
+	} else {
+		header(&b, rounds)
+		b.WriteString(oneBroker + "\n")
+		table(&b, false, rows[0])
+		b.WriteString("\n")
 	}
-	return failed
+	fmt.Fprintf(&b, threeBrokers+`
+Three brokers that are controllers too, against three nodes of Kafka with heaps of 512 MiB, on the same machine as the load: three replicas of everything,
+min.insync.replicas=2, default settings. %d cores, %s.
+
+`, runtime.NumCPU(), runtime.Version())
+	table(&b, true, rows[1])
+	return os.WriteFile(out, []byte(b.String()), 0o644)
 }
 
 // wanted: a name of only is the work's, or the first part of it.
@@ -102,8 +135,13 @@ so it does not depend on the load generator. %d cores, %s.
 `, rounds, runtime.NumCPU(), runtime.Version())
 }
 
-func table(w io.Writer, rows []row) {
-	fmt.Fprintln(w, "| work | floor | Grete | Kafka | result | must reach | met |\n|---|---|---|---|---|---|---|")
+// table leaves out the floor where there is none.
+func table(w io.Writer, cluster bool, rows []row) {
+	floor, line := " floor |", "---|"
+	if cluster {
+		floor, line = "", ""
+	}
+	fmt.Fprintf(w, "| work |%s Grete | Kafka | result | must reach | met |\n|---|%s---|---|---|---|---|\n", floor, line)
 	for _, r := range rows {
 		dash := func(s string) string {
 			if s == "" {
@@ -111,7 +149,9 @@ func table(w io.Writer, rows []row) {
 			}
 			return s
 		}
-		fmt.Fprintf(w, "| %s | %s | %s | %s | %s | %s | %s |\n", r.work, dash(r.floor), dash(r.grete), dash(r.kafka), r.result, r.target,
-			strconv.FormatBool(r.met))
+		if !cluster {
+			floor = " " + dash(r.floor) + " |"
+		}
+		fmt.Fprintf(w, "| %s |%s %s | %s | %s | %s | %s |\n", r.work, floor, dash(r.grete), dash(r.kafka), r.result, r.target, strconv.FormatBool(r.met))
 	}
 }

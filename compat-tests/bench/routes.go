@@ -38,7 +38,7 @@ func routes(t *target, topic string, partitions int32) ([]route, error) {
 		return nil, err
 	}
 	defer c.close()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		found, led, err := leaders(c, topic)
 		if err != nil || led == partitions {
 			return found, err

@@ -121,8 +121,8 @@ func compare(ctx context.Context, c comparison, rounds int, scratch string) ([]r
 			if err != nil {
 				return nil, fmt.Errorf("%s on %s: %w", c.name, name, err)
 			}
-			fmt.Fprintf(os.Stderr, "%s %s: %.3f s/GiB %.4f ms/req p50 %.3f p99 %.3f ms, %.0f MiB/s\n",
-				c.name, name, s.cpuPerGiB, s.cpuMsPerReq, s.p50, s.p99, s.mibPerSec)
+			fmt.Fprintf(os.Stderr, "%s %s: %.3f s/GiB %.4f ms/req p50 %.3f p99 %.3f ms, %.0f MiB/s, %.1f s\n",
+				c.name, name, s.cpuPerGiB, s.cpuMsPerReq, s.p50, s.p99, s.mibPerSec, s.seconds)
 			samples[name] = append(samples[name], s)
 		}
 	}
