@@ -66,6 +66,8 @@ type FormOptions struct {
 	// Ask sends a request to a controller listener.
 	Ask   func(ctx context.Context, address string, req *protocol.FormRequest) (*protocol.FormResponse, error)
 	NewID func() string
+	// Own is what this node answers others meanwhile.
+	Own   *Knowledge
 	Clock clock.Clock
 	Log   zerolog.Logger
 }
@@ -82,7 +84,7 @@ func Form(ctx context.Context, o FormOptions) (clusterID string, begins bool, er
 		if err != nil || id != "" {
 			return id, false, err
 		}
-		if r.first && r.consenting+1 >= o.Needed {
+		if r.first && r.consenting+1 >= o.Needed && o.Own.begin(r.seeds) {
 			return o.NewID(), true, nil
 		}
 		if text := r.wanting(o.Needed); text != waiting {
@@ -102,7 +104,7 @@ type round struct {
 	answers    map[Seed]*protocol.FormResponse // of others
 	first      bool                            // this node is the first seed
 	consenting int
-	seeds      int
+	seeds      []string
 	missing    []string
 	differing  []string // were started with other seeds
 }
@@ -114,7 +116,11 @@ func (f *former) askAll(ctx context.Context) *round {
 	seeds := f.o.Seeds()
 	var mu sync.Mutex
 	var asking sync.WaitGroup
-	r := &round{answers: map[Seed]*protocol.FormResponse{}, seeds: len(seeds)}
+	r := &round{answers: map[Seed]*protocol.FormResponse{}, seeds: Addresses(seeds)}
+	asked := r.seeds
+	if len(asked) < f.o.Needed {
+		asked = nil // nobody is to consent to what is not to begin
+	}
 	for i, seed := range seeds {
 		if seed.NodeID == f.o.NodeID {
 			mu.Lock()
@@ -123,7 +129,7 @@ func (f *former) askAll(ctx context.Context) *round {
 			continue
 		}
 		asking.Go(func() {
-			answer, err := f.o.Ask(ctx, seed.Address, &protocol.FormRequest{NodeID: f.o.NodeID, Seeds: Addresses(seeds)})
+			answer, err := f.o.Ask(ctx, seed.Address, &protocol.FormRequest{NodeID: f.o.NodeID, Seeds: asked})
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
@@ -183,48 +189,10 @@ func (r *round) wanting(needed int) string {
 	switch {
 	case needed == Never:
 		return "no node that was found knows a cluster; gossip.expect begins one"
-	case r.seeds < needed:
-		return fmt.Sprintf("%d of %d are found", r.seeds, needed)
+	case len(r.seeds) < needed:
+		return fmt.Sprintf("%d of %d are found", len(r.seeds), needed)
 	case len(parts) == 0:
 		return "the first of the nodes is to begin"
 	}
 	return strings.Join(parts, "; ")
-}
-
-// Knowledge is what a node answers to those that look for their cluster.
-type Knowledge struct {
-	nodeID      int32
-	incarnation uuid.UUID
-	seeds       func() []Seed
-
-	mu        sync.Mutex
-	clusterID string
-}
-
-// NewKnowledge is that of a node that knows nothing yet but its seeds.
-func NewKnowledge(nodeID int32, incarnation uuid.UUID, seeds func() []Seed) *Knowledge {
-	return &Knowledge{nodeID: nodeID, incarnation: incarnation, seeds: seeds}
-}
-
-// Set tells the cluster's id, once it is on this node's disk.
-func (k *Knowledge) Set(clusterID string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.clusterID = clusterID
-}
-
-// ClusterID is what Set told.
-func (k *Knowledge) ClusterID() string {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.clusterID
-}
-
-// Answer consents to a cluster of the same seeds while there is none.
-func (k *Knowledge) Answer(req *protocol.FormRequest) *protocol.FormResponse {
-	id := k.ClusterID()
-	return &protocol.FormResponse{
-		NodeID: k.nodeID, Incarnation: k.incarnation, ClusterID: id,
-		Consent: id == "" && slices.Equal(slices.Sorted(slices.Values(req.Seeds)), Addresses(k.seeds())),
-	}
 }

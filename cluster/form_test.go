@@ -33,7 +33,7 @@ func (e *electorate) ask(_ context.Context, address string, req *protocol.FormRe
 
 func (e *electorate) form(ctx context.Context, id int32, known string) (string, bool, error) {
 	return Form(ctx, FormOptions{
-		NodeID: id, Incarnation: incarnation(id), ClusterID: known, Seeds: func() []Seed { return e.seeds }, Needed: 2, Ask: e.ask,
+		NodeID: id, Incarnation: incarnation(id), ClusterID: known, Seeds: func() []Seed { return e.seeds }, Needed: 2, Ask: e.ask, Own: NewKnowledge(id, incarnation(id), func() []Seed { return e.seeds }, clock.System),
 		Clock: clock.System, Log: zerolog.Nop(),
 		NewID: func() string {
 			e.mu.Lock()
@@ -55,7 +55,7 @@ var unnamed = []Seed{{AnyNode, "1"}, {AnyNode, "2"}, {AnyNode, "3"}}
 func newElectorate(seeds []Seed, ids ...int32) *electorate {
 	e := &electorate{nodes: map[string]*Knowledge{}, seeds: seeds}
 	for _, id := range ids {
-		e.nodes[address(id)] = NewKnowledge(id, incarnation(id), func() []Seed { return seeds })
+		e.nodes[address(id)] = NewKnowledge(id, incarnation(id), func() []Seed { return seeds }, clock.System)
 	}
 	return e
 }
@@ -90,7 +90,7 @@ func TestFormDrawsOnce(t *testing.T) {
 			t.Error("drawn without the first")
 		}
 		e.nodes["3"] = nil
-		e.nodes["1"] = NewKnowledge(1, incarnation(1), func() []Seed { return seeds })
+		e.nodes["1"] = NewKnowledge(1, incarnation(1), func() []Seed { return seeds }, clock.System)
 		e.mu.Unlock()
 		begin(1)
 		wg.Wait()
@@ -115,11 +115,11 @@ func TestFormRefuses(t *testing.T) {
 		{"wrong node", "", func(e *electorate) { e.nodes["2"] = e.nodes["3"] }, "", ErrWrongNode},
 		{"same id", "", func(e *electorate) {
 			e.seeds = unnamed
-			e.nodes["2"] = NewKnowledge(1, incarnation(2), func() []Seed { return nil })
+			e.nodes["2"] = NewKnowledge(1, incarnation(2), func() []Seed { return nil }, clock.System)
 		}, "", ErrWrongNode},
 		{"too few", "", func(e *electorate) { clear(e.nodes) }, "", context.DeadlineExceeded},
 		{"other nodes", "", func(e *electorate) {
-			e.nodes["2"] = NewKnowledge(2, incarnation(2), func() []Seed { return voters[1:] })
+			e.nodes["2"] = NewKnowledge(2, incarnation(2), func() []Seed { return voters[1:] }, clock.System)
 			e.nodes["3"] = nil
 		}, "", context.DeadlineExceeded},
 	} {
@@ -131,5 +131,35 @@ func TestFormRefuses(t *testing.T) {
 		if id != tt.want || !errors.Is(err, tt.err) || begins || e.drawn > 0 {
 			t.Errorf("%s: %q, %v, drawn %d times", tt.name, id, err, e.drawn)
 		}
+	}
+}
+
+// Nodes that know different seeds for a moment do not begin two clusters: a consent binds as long as somebody may rely on it.
+func TestConsentBinds(t *testing.T) {
+	manual := clock.NewManual(time.Unix(0, 0))
+	seeds := []Seed{{1, "1"}, {2, "2"}, {3, "3"}}
+	k := NewKnowledge(2, incarnation(2), func() []Seed { return seeds }, manual)
+	consents := func(want bool, to ...string) {
+		t.Helper()
+		if got := k.Answer(&protocol.FormRequest{NodeID: 9, Seeds: to}).Consent; got != want {
+			t.Errorf("consents to %v: %v", to, got)
+		}
+	}
+	consents(true, "3", "1", "2")
+	seeds = []Seed{{2, "2"}, {3, "3"}, {4, "4"}}
+	consents(false, "1", "2", "3")
+	consents(false, "2", "3", "4")
+	if k.begin([]string{"2", "3", "4"}) {
+		t.Error("it begins although it has consented to another's beginning")
+	}
+	manual.Advance(promiseLasts)
+	consents(true, "2", "3", "4")
+	if !k.begin([]string{"2", "3", "4"}) {
+		t.Error("it does not begin")
+	}
+	manual.Advance(promiseLasts)
+	consents(false, "2", "3", "4")
+	if !k.begin([]string{"2", "3", "4"}) {
+		t.Error("it has begun")
 	}
 }

@@ -60,6 +60,7 @@ const (
 	probeInterval = 300 * time.Millisecond
 	probeTimeout  = 150 * time.Millisecond
 	forgetAfter   = time.Minute
+	minRejoin     = 100 * time.Millisecond
 	rejoinEvery   = 2 * time.Second // seeds that are not there are asked again
 	answerLasts   = 30 * time.Second
 	leaveTimeout  = 300 * time.Millisecond
@@ -152,7 +153,7 @@ func (g *Gossip) rejoin(ctx context.Context) {
 	answered := map[string]time.Time{}
 	g.join(answered)
 	close(g.asked)
-	for clock.Pause(ctx, g.o.Clock, rejoinEvery) == nil {
+	for pause := minRejoin; clock.Pause(ctx, g.o.Clock, pause) == nil; pause = min(2*pause, rejoinEvery) {
 		g.join(answered)
 		g.forget()
 	}

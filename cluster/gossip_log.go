@@ -26,6 +26,9 @@ type listLog struct {
 // Write is io.Writer's; p is one line.
 func (l *listLog) Write(p []byte) (int, error) {
 	line := strings.TrimSpace(string(p))
+	if strings.Contains(line, "Refuting") { // a rumour about this node, as after each of its restarts
+		line = "[INFO]" + strings.TrimPrefix(line, "[WARN]")
+	}
 	complaint := strings.HasPrefix(line, "[ERR]") || strings.HasPrefix(line, "[WARN]") || strings.HasPrefix(line, "[ERROR]")
 	_, text, _ := strings.Cut(line, "memberlist: ")
 	if !complaint {

@@ -139,3 +139,20 @@ func TestKilledControllerIsReplacedAtOnce(t *testing.T) {
 	}
 	report(t, "from kill -9 of the controller to the next topic", gaps, 2*time.Second)
 }
+
+// A broker that is asked to stop when the others are dead, and nobody can take over from it, stops in seconds.
+func TestStopWithoutQuorum(t *testing.T) {
+	r := start(t, kafka.ClusterOptions{Properties: defaults, Start: kafka.StartGrete})
+	r.create("led", 3)
+	_ = r.Node(1).Kill()
+	_ = r.Node(2).Kill()
+	began := time.Now()
+	if err := r.Node(3).Stop(); err != nil {
+		t.Error(err)
+	}
+	took := time.Since(began)
+	t.Logf("stopped after %v", took)
+	if took > 4*time.Second {
+		t.Errorf("the stop took %v", took)
+	}
+}

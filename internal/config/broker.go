@@ -96,10 +96,11 @@ func (b *Broker) loadListeners(st *static, s Sources) error {
 	if err != nil {
 		return err
 	}
-	items, err := b.splitGossip(withController(st, b.List("listeners"), b.IsController))
+	gossip, items, err := splitGossip(withController(st, b.List("listeners"), b.IsController))
 	if err != nil {
 		return st.refuse("listeners", err.Error())
 	}
+	b.Gossip.Listen = gossip
 	all, err := parseListeners(items, protocols)
 	if err != nil {
 		return st.refuse("listeners", err.Error())
@@ -161,7 +162,14 @@ func (b *Broker) loadAdvertised(st *static, s Sources, protocols map[string]Secu
 		name = "listeners"
 		b.Advertised = slices.Clone(b.Listeners)
 	} else {
-		advertised, err := parseListeners(b.List(name), protocols)
+		gossip, items, err := splitGossip(b.List(name))
+		if err != nil {
+			return st.refuse(name, err.Error())
+		}
+		if gossip != nil {
+			b.Gossip.Advertise = gossip.Host
+		}
+		advertised, err := parseListeners(items, protocols)
 		if err != nil {
 			return st.refuse(name, err.Error())
 		}

@@ -19,6 +19,8 @@ const gossipListener = "GOSSIP"
 type Gossip struct {
 	// Listen is where; nil: there is no gossip.
 	Listen *Listener
+	// Advertise is the host of advertised.listeners' GOSSIP, "" when it has none. The port is that of Listen.
+	Advertise string
 	// Implied: nobody asked for the listener. It is opened where that is possible.
 	Implied bool
 	Join    []string // host:port
@@ -26,8 +28,8 @@ type Gossip struct {
 	Expect  int      // gossip.expect
 }
 
-// splitGossip takes GOSSIP://host:port out of listeners.
-func (b *Broker) splitGossip(items []string) (others []string, err error) {
+// splitGossip takes GOSSIP://host:port out of a list of listeners; nil where there is none.
+func splitGossip(items []string) (gossip *Listener, others []string, err error) {
 	for _, item := range items {
 		name, _, _ := strings.Cut(item, "://")
 		if strings.ToUpper(name) != gossipListener {
@@ -37,13 +39,13 @@ func (b *Broker) splitGossip(items []string) (others []string, err error) {
 		l, err := parseListener(item)
 		switch {
 		case err != nil:
-			return nil, err
-		case b.Gossip.Listen != nil:
-			return nil, errors.New("each listener must have a different name, GOSSIP comes twice")
+			return nil, nil, err
+		case gossip != nil:
+			return nil, nil, errors.New("each listener must have a different name, GOSSIP comes twice")
 		}
-		b.Gossip.Listen = &l
+		gossip = &l
 	}
-	return others, nil
+	return gossip, others, nil
 }
 
 // withController gives a node that was told by --listen where its clients are, and finds others by gossip, a controller listener on the next port.

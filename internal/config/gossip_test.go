@@ -15,6 +15,7 @@ func TestGossipSettings(t *testing.T) {
 	}{
 		{"", "", nil}, // a lone broker opens no socket for it
 		{"listeners=PLAINTEXT://a:1,gossip://:7000", ":7000", nil},
+		{"listeners=PLAINTEXT://:1,GOSSIP://:7000\nadvertised.listeners=PLAINTEXT://b:1,GOSSIP://b:7000", ":7000", nil},
 		{"listeners=PLAINTEXT://a:1,CONTROLLER://a:2\ncontroller.quorum.voters=1@a:2,2@b:2,3@c:2", "a:7946", []string{"a:7946", "b:7946", "c:7946"}},
 		{"listeners=PLAINTEXT://:1,CONTROLLER://:2\ncontroller.quorum.voters=1@a:2,2@b:2,3@c:2\ngossip.join=b", ":7946", []string{"b:7946"}},
 		{"listeners=PLAINTEXT://a:1,CONTROLLER://a:2\ncontroller.quorum.voters=1@a:2,2@a:3,3@a:4", "", nil}, // one machine, one port

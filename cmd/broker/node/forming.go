@@ -80,7 +80,7 @@ func (n *Node) controllerEndpoints() []metadata.Endpoint {
 // joinCluster serves the controller listeners and finds out which cluster this node is of, and whether it begins it.
 func (n *Node) joinCluster(ctx context.Context) error {
 	n.newIdentity()
-	n.quorum = &quorum{Knowledge: cluster.NewKnowledge(n.o.Config.NodeID, n.incarnation, n.seeds)}
+	n.quorum = &quorum{Knowledge: cluster.NewKnowledge(n.o.Config.NodeID, n.incarnation, n.seeds, n.o.Clock)}
 	n.metadataDir = n.findMetadataDir()
 	if err := n.startGossip(ctx); err != nil {
 		return err
@@ -107,7 +107,7 @@ func (n *Node) joinCluster(ctx context.Context) error {
 		return err
 	}
 	n.clusterID, n.begins, err = cluster.Form(ctx, cluster.FormOptions{
-		NodeID: n.o.Config.NodeID, Incarnation: n.incarnation, ClusterID: known, Seeds: n.seeds, Needed: n.neededToForm(), Ask: n.askSeed,
+		NodeID: n.o.Config.NodeID, Incarnation: n.incarnation, ClusterID: known, Seeds: n.seeds, Needed: n.neededToForm(), Ask: n.askSeed, Own: n.quorum.Knowledge,
 		NewID: n.newClusterID, Clock: n.o.Clock, Log: n.o.Log,
 	})
 	return err

@@ -79,6 +79,9 @@ func (n *Node) gossipSockets(l config.Listener) (net.Listener, net.PacketConn, e
 // gossipAddress is where others reach this node's gossip: where it listens, or, when that is everywhere, the address that a route to a seed
 // begins with.
 func (n *Node) gossipAddress(ctx context.Context, l config.Listener, join []string) (net.IP, error) {
+	if host := n.o.Config.Gossip.Advertise; host != "" {
+		return lookup(ctx, host)
+	}
 	if ip := net.ParseIP(l.Host); l.Host != "" && !ip.IsUnspecified() {
 		return lookup(ctx, l.Host)
 	}
@@ -151,9 +154,10 @@ func (n *Node) found() []cluster.Seed {
 	return out
 }
 
-// foundAt is where a node says by gossip that its controller listener is, "" when it does not.
+// foundAt is where a node says by gossip that its controller listener is, "" when it does not, or when whoever forges gossip could say so: a
+// voter is known by its address (docs/adr/0009).
 func (n *Node) foundAt(id int32) string {
-	if n.membership == nil {
+	if n.membership == nil || n.o.Config.Gossip.Key == nil {
 		return ""
 	}
 	for _, p := range n.membership.Peers() {
