@@ -24,6 +24,8 @@ type ClusterOptions struct {
 	Start func(context.Context, Options) (*Broker, error)
 	// Proxied has what brokers send each other go through Cluster.Links. Only our own brokers say who they are.
 	Proxied bool
+	// Gossip has our brokers find each other, and notice who is gone, by gossip too.
+	Gossip bool
 }
 
 // Cluster is several brokers, some of which may be down.
@@ -88,7 +90,7 @@ func StartCluster(ctx context.Context, o ClusterOptions) (*Cluster, error) {
 }
 
 // portsOf are the ports of one broker: those it listens on, and those of the proxies before them.
-type portsOf struct{ client, replication, control, replicationProxy, controlProxy int }
+type portsOf struct{ client, replication, control, replicationProxy, controlProxy, gossip int }
 
 func newCluster(o ClusterOptions) (*Cluster, error) {
 	if o.Brokers == 0 {
@@ -97,7 +99,7 @@ func newCluster(o ClusterOptions) (*Cluster, error) {
 	if o.Start == nil {
 		o.Start = StartTarget
 	}
-	ports, err := freePorts(5 * o.Brokers)
+	ports, err := freePorts(6 * o.Brokers)
 	if err != nil {
 		return nil, err
 	}
@@ -106,10 +108,11 @@ func newCluster(o ClusterOptions) (*Cluster, error) {
 		c.Links = newLinks()
 	}
 	at := make([]portsOf, o.Brokers)
-	var voters []string
+	var voters, gossips []string
 	for i := range at {
-		p := ports[5*i : 5*i+5]
-		at[i] = portsOf{p[0], p[1], p[2], p[3], p[4]}
+		p := ports[6*i : 6*i+6]
+		at[i] = portsOf{p[0], p[1], p[2], p[3], p[4], p[5]}
+		gossips = append(gossips, fmt.Sprint("127.0.0.1:", at[i].gossip))
 		reached := at[i].control
 		if o.Proxied {
 			reached = at[i].controlProxy
@@ -117,7 +120,7 @@ func newCluster(o ClusterOptions) (*Cluster, error) {
 		voters = append(voters, fmt.Sprintf("%d@127.0.0.1:%d", i+1, reached))
 	}
 	for i, p := range at {
-		if err := c.add(o, int32(i+1), p, strings.Join(voters, ",")); err != nil {
+		if err := c.add(o, int32(i+1), p, strings.Join(voters, ","), strings.Join(gossips, ",")); err != nil {
 			c.Kill()
 			return nil, err
 		}
@@ -125,7 +128,7 @@ func newCluster(o ClusterOptions) (*Cluster, error) {
 	return c, nil
 }
 
-func (c *Cluster) add(o ClusterOptions, id int32, at portsOf, voters string) error {
+func (c *Cluster) add(o ClusterOptions, id int32, at portsOf, voters, gossips string) error {
 	p := map[string]string{
 		"node.id": fmt.Sprint(id), "controller.quorum.voters": voters,
 		"listeners":                      fmt.Sprintf("PLAINTEXT://127.0.0.1:%d,REPLICATION://127.0.0.1:%d,CONTROLLER://127.0.0.1:%d", at.client, at.replication, at.control),
@@ -142,6 +145,10 @@ func (c *Cluster) add(o ClusterOptions, id int32, at portsOf, voters string) err
 		if err != nil {
 			return err
 		}
+	}
+	if o.Gossip {
+		p["listeners"] += fmt.Sprint(",GOSSIP://127.0.0.1:", at.gossip)
+		p["gossip.join"] = gossips
 	}
 	maps.Copy(p, o.Properties)
 	maps.Copy(p, o.Each[id])

@@ -11,7 +11,7 @@ func ClusterOptions(brokers int) kafka.ClusterOptions {
 	properties := map[string]string{"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "300", "min.insync.replicas": "2",
 		"replica.lag.time.max.ms": "3000"}
 	maps.Copy(properties, quick)
-	return kafka.ClusterOptions{Brokers: brokers, Properties: properties, Proxied: !kafka.Apache()}
+	return kafka.ClusterOptions{Brokers: brokers, Properties: properties, Proxied: !kafka.Apache(), Gossip: !kafka.Apache()}
 }
 
 // OnCluster has the run work against the nodes of a cluster.
