@@ -17,7 +17,7 @@ func (s *Store) close() error {
 	close(s.stop)
 	s.cancelPending()
 	s.cleaner.close()
-	logs := s.Logs()
+	logs := append(s.Logs(), s.Futures()...)
 	for _, l := range logs {
 		l.refuse()
 	}
@@ -58,7 +58,7 @@ func (d *logDir) close() error {
 	}
 	group := errgroup.Group{}
 	group.SetLimit(d.store.o.RecoveryThreads)
-	for _, l := range d.logs() {
+	for _, l := range append(d.logs(), d.futures()...) {
 		group.Go(l.close)
 	}
 	if err := group.Wait(); err != nil {

@@ -44,6 +44,7 @@ type DirInfo struct {
 	TotalBytes, UsableBytes int64
 	Offline                 error // nil while it serves
 	Logs                    []*Log
+	Futures                 []*Log // logs that are being moved here
 }
 
 // openDir creates and locks the directory.
@@ -194,7 +195,7 @@ func (d *logDir) deleted(id ID) {
 func (d *logDir) noteStale(checkpoints ...map[ID]int64) {
 	for _, offsets := range checkpoints {
 		for id := range offsets {
-			if d.store.Log(id) == nil {
+			if d.store.Log(id) == nil && d.store.Future(id) == nil {
 				d.deleted(id)
 			}
 		}
@@ -205,7 +206,7 @@ func (d *logDir) noteStale(checkpoints ...map[ID]int64) {
 // for the removal of the segments before may not be durable yet.
 func (d *logDir) offsets(name string) map[ID]int64 {
 	offsets := map[ID]int64{}
-	for _, l := range d.logs() {
+	for _, l := range append(d.logs(), d.futures()...) { // no directory has both of one partition
 		switch name {
 		case recoveryPointFile:
 			offsets[l.id] = l.recovery.Load()
@@ -222,6 +223,16 @@ func (d *logDir) offsets(name string) map[ID]int64 {
 		}
 	}
 	return offsets
+}
+
+func (d *logDir) futures() []*Log {
+	var logs []*Log
+	for _, l := range d.store.Futures() {
+		if l.dir == d {
+			logs = append(logs, l)
+		}
+	}
+	return logs
 }
 
 func (d *logDir) logs() []*Log {
@@ -254,28 +265,31 @@ func (d *logDir) writeCheckpoints() error {
 	return nil
 }
 
-// partitionDirs lists the directories to load and removes those whose log was deleted. -future and -stray are left
-// alone, as is what is no partition's.
-func (d *logDir) partitionDirs() ([]ID, error) {
+// partitionDirs lists the directories to load, those of future logs by name, and removes those whose log was deleted. -stray is left alone, as is what
+// is no partition's.
+func (d *logDir) partitionDirs() (ids []ID, futures map[ID]string, err error) {
 	entries, err := d.store.o.FS.ReadDir(d.path)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var ids []ID
+	futures = map[ID]string{}
 	for _, e := range entries {
 		name := e.Name()
 		switch id, ok := parseDirName(name); {
 		case !e.IsDir():
 		case strings.HasSuffix(name, deleteDirSuffix):
 			if err := d.store.o.FS.RemoveAll(path.Join(d.path, name)); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
-		case strings.HasSuffix(name, futureDirSuffix), strings.HasSuffix(name, strayDirSuffix):
+		case strings.HasSuffix(name, futureDirSuffix):
+			future, _ := parseFutureName(name)
+			futures[future] = name
+		case strings.HasSuffix(name, strayDirSuffix):
 		case ok:
 			ids = append(ids, id)
 		default:
 			d.store.o.Log.Warn().Str("dir", d.path).Str("name", name).Msg("ignoring a directory that is no partition's")
 		}
 	}
-	return ids, nil
+	return ids, futures, nil
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"path"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -21,6 +22,8 @@ type Store struct {
 
 	mu   sync.RWMutex
 	logs map[ID]*Log
+	// futures are copies that will take the place of logs.
+	futures map[ID]*Log
 	// changing serialises Create and Delete.
 	changing sync.Mutex
 
@@ -29,6 +32,7 @@ type Store struct {
 	pending    pendingWork
 	cleaner    *cleaner
 	scrubber   scrubber
+	asides     atomic.Int64 // names made by uniqueName: the clock may stand still
 	closeOnce  sync.Once
 	closeErr   error
 }
@@ -36,7 +40,7 @@ type Store struct {
 // Open locks the directories, loads every log (recovering after an unclean stop) and starts retention and checkpoints.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	o = o.withDefaults()
-	s := &Store{o: o, files: newFileCache(o.FS, o.MaxOpenFiles), logs: map[ID]*Log{}, stop: make(chan struct{})}
+	s := &Store{o: o, files: newFileCache(o.FS, o.MaxOpenFiles), logs: map[ID]*Log{}, futures: map[ID]*Log{}, stop: make(chan struct{})}
 	s.cleaner = newCleaner(s)
 	s.scrubber.store, s.scrubber.throttle.clock = s, o.Clock
 	if err := s.open(ctx); err != nil {
@@ -63,6 +67,7 @@ func (s *Store) open(ctx context.Context) error {
 		}
 		s.dirs = append(s.dirs, d)
 	}
+	s.settleMoves()
 	group, loading := errgroup.WithContext(ctx)
 	for _, d := range s.dirs {
 		group.Go(func() error { return d.load(loading) })
@@ -123,7 +128,7 @@ func (d *logDir) loadLogs(ctx context.Context) error {
 	starts := d.readCheckpoint(logStartFile)
 	watermarks := d.readCheckpoint(highWatermarkFile)
 	cleaned := d.readCheckpoint(cleanerFile)
-	ids, err := d.partitionDirs()
+	ids, futures, err := d.partitionDirs()
 	if err != nil {
 		return err
 	}
@@ -145,6 +150,11 @@ func (d *logDir) loadLogs(ctx context.Context) error {
 			return d.store.add(l)
 		})
 	}
+	for id, name := range futures {
+		group.Go(func() error {
+			return d.loadFuture(name, loadState{checkpointed: recovery != nil, recovery: recovery[id], start: starts[id], highWatermark: watermarks[id]})
+		})
+	}
 	if err := errors.Join(group.Wait(), ctx.Err()); err != nil {
 		return err
 	}
@@ -155,9 +165,11 @@ func (d *logDir) loadLogs(ctx context.Context) error {
 	return nil
 }
 
-func (s *Store) newLog(id ID, d *logDir, c Config) *Log {
+func (s *Store) newLog(id ID, d *logDir, c Config) *Log { return s.newLogIn(id, d, id.String(), c) }
+
+func (s *Store) newLogIn(id ID, d *logDir, name string, c Config) *Log {
 	l := &Log{id: id, store: s, dir: d}
-	dir := path.Join(d.path, id.String())
+	dir := path.Join(d.path, name)
 	l.path.Store(&dir)
 	l.topicID.Store(new([16]byte))
 	l.Configure(c)
@@ -196,19 +208,24 @@ func (s *Store) Logs() []*Log {
 	return logs
 }
 
-// Delete renames the directory aside at once and removes it after FileDeleteDelayMs.
+// Delete renames the directory aside at once and removes it after FileDeleteDelayMs. A future log goes with it.
 func (s *Store) Delete(id ID) error {
 	l, aside, err := s.takeOut(id, "delete", deleteDirSuffix)
 	if l == nil || err != nil {
 		return err
 	}
+	s.removeAside(l, aside)
+	return nil
+}
+
+// removeAside removes a log's directory, which is aside, after FileDeleteDelayMs.
+func (s *Store) removeAside(l *Log, aside string) {
 	s.later(l.config().FileDeleteDelayMs, func() {
 		l.forgetFiles()
 		if err := s.o.FS.RemoveAll(aside); err != nil {
 			s.o.Log.Warn().Str("dir", aside).Err(err).Msg("removing a deleted log")
 		}
 	})
-	return nil
 }
 
 // SetAside renames the directory of a log that belongs to nobody known to -stray, where it is kept and never loaded.
@@ -228,6 +245,9 @@ func (s *Store) takeOut(id ID, op, suffix string) (l *Log, aside string, err err
 	defer s.changing.Unlock()
 	if l = s.Log(id); l == nil {
 		return nil, "", nil
+	}
+	if err := s.dropFuture(id); err != nil {
+		s.o.Log.Warn().Stringer("log", id).Err(err).Msg("a future log cannot be removed")
 	}
 	s.mu.Lock()
 	delete(s.logs, id)
@@ -263,11 +283,16 @@ func (l *Log) moveAside(op, suffix string) (aside string, err error) {
 	return aside, nil
 }
 
-// asidePath is a name that no other deleted log has: the topic id, and the moment.
+// asidePath is a name that no other deleted log has.
 func (l *Log) asidePath(suffix string) string {
-	id := l.TopicID()
-	unique := fmt.Sprintf("%x%016x", id[:8], l.store.o.Clock.Now().UnixNano())
-	return path.Join(l.dir.path, asideDirName(l.id, unique, suffix))
+	return path.Join(l.dir.path, asideDirName(l.id, l.uniqueName(), suffix))
+}
+
+func (l *Log) uniqueName() string { return l.store.uniqueName(l.TopicID()) }
+
+// uniqueName is made of a topic id and the moment.
+func (s *Store) uniqueName(topicID [16]byte) string {
+	return fmt.Sprintf("%x%016x", topicID[:8], s.o.Clock.Now().UnixNano()+s.asides.Add(1))
 }
 
 func (l *Log) forgetFiles() {
@@ -291,7 +316,7 @@ func (s *Store) DirectoryIDs(online bool) [][16]byte {
 func (s *Store) Dirs() []DirInfo {
 	infos := make([]DirInfo, len(s.dirs))
 	for i, d := range s.dirs {
-		infos[i] = DirInfo{Path: d.path, DirectoryID: d.directoryID, Offline: d.offlineError(), Logs: d.logs()}
+		infos[i] = DirInfo{Path: d.path, DirectoryID: d.directoryID, Offline: d.offlineError(), Logs: d.logs(), Futures: d.futures()}
 		if infos[i].Offline != nil {
 			continue
 		}
