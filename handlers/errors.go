@@ -31,6 +31,8 @@ var codes = []struct {
 	{logstore.ErrDuplicateLog, kerr.KafkaStorageError},
 	{logstore.ErrMetaProperties, kerr.KafkaStorageError},
 	{logstore.ErrTopicIDMismatch, kerr.InconsistentTopicID},
+	{logstore.ErrNoSuchDir, kerr.LogDirNotFound},
+	{logstore.ErrNameTooLong, kerr.InvalidTopicException},
 	{logstore.ErrBatchTooLarge, kerr.RecordListTooLarge},
 	{logstore.ErrOffsetOrder, nil},
 	{logstore.ErrCorrupt, kerr.CorruptMessage},

@@ -39,6 +39,8 @@ var sentinels = map[string]struct {
 	"logstore.ErrDuplicateLog":     {logstore.ErrDuplicateLog, 56},
 	"logstore.ErrMetaProperties":   {logstore.ErrMetaProperties, 56},
 	"logstore.ErrTopicIDMismatch":  {logstore.ErrTopicIDMismatch, 103},
+	"logstore.ErrNoSuchDir":        {logstore.ErrNoSuchDir, 57},
+	"logstore.ErrNameTooLong":      {logstore.ErrNameTooLong, 17},
 	"logstore.ErrBatchTooLarge":    {logstore.ErrBatchTooLarge, 18},
 	"logstore.ErrOffsetOrder":      {logstore.ErrOffsetOrder, -1},
 	"logstore.ErrCorrupt":          {logstore.ErrCorrupt, 2},
@@ -82,6 +84,8 @@ var sentinels = map[string]struct {
 	"cluster/replica.ErrOffsetOutOfRange":            {replica.ErrOffsetOutOfRange, 1},
 	"cluster/replica.ErrOffsetNotAvailable":          {replica.ErrOffsetNotAvailable, 78},
 	"cluster/replica.ErrNegativeSize":                {replica.ErrNegativeSize, -1},
+	"cluster/replica.ErrUnknownLogDir":               {replica.ErrUnknownLogDir, 57},
+	"cluster/replica.ErrTopicTooLong":                {replica.ErrTopicTooLong, 17},
 	"cluster/replica.ErrPolicyViolation":             {replica.ErrPolicyViolation, 44},
 
 	"coordinator.ErrNotCoordinator": {coordinator.ErrNotCoordinator, 16},

@@ -26,7 +26,7 @@ func DescribeLogDirs(b *Broker, _ context.Context, r *protocol.Request) {
 		if dir.Offline != nil {
 			out.ErrorCode, out.TotalBytes, out.UsableBytes = kerr.KafkaStorageError.Code, -1, -1
 		} else {
-			out.Topics = describeLogs(dir.Logs, wanted)
+			out.Topics = b.describeLogs(append(slices.Clone(dir.Logs), dir.Futures...), dir.Futures, wanted)
 		}
 		resp.Dirs = append(resp.Dirs, out)
 	}
@@ -48,8 +48,8 @@ func wantedLogs(req *kmsg.DescribeLogDirsRequest) func(logstore.ID) bool {
 }
 
 // describeLogs groups logs by topic, in order. The metadata log is no topic of clients.
-func describeLogs(logs []*logstore.Log, wanted func(logstore.ID) bool) []kmsg.DescribeLogDirsResponseDirTopic {
-	logs = slices.DeleteFunc(slices.Clone(logs), func(l *logstore.Log) bool {
+func (b *Broker) describeLogs(logs, futures []*logstore.Log, wanted func(logstore.ID) bool) []kmsg.DescribeLogDirsResponseDirTopic {
+	logs = slices.DeleteFunc(logs, func(l *logstore.Log) bool {
 		return !wanted(l.ID()) || l.ID().Topic == metadataTopic
 	})
 	slices.SortFunc(logs, func(a, b *logstore.Log) int {
@@ -66,15 +66,22 @@ func describeLogs(logs []*logstore.Log, wanted func(logstore.ID) bool) []kmsg.De
 			out = append(out, t)
 		}
 		t := &out[len(out)-1]
-		t.Partitions = append(t.Partitions, describeLog(l))
+		t.Partitions = append(t.Partitions, b.describeLog(l, slices.Contains(futures, l)))
 	}
 	return out
 }
 
-// describeLog: the lag of a replica that is no future one is how far its log is behind its own high watermark.
-func describeLog(l *logstore.Log) kmsg.DescribeLogDirsResponseDirTopicPartition {
+// describeLog: a future log lags behind the log that it will replace, any other behind its own high watermark.
+func (b *Broker) describeLog(l *logstore.Log, future bool) kmsg.DescribeLogDirsResponseDirTopicPartition {
 	p := kmsg.NewDescribeLogDirsResponseDirTopicPartition()
-	p.Partition, p.Size = l.ID().Partition, l.SizeBytes()
+	p.Partition, p.Size, p.IsFuture = l.ID().Partition, l.SizeBytes(), future
 	p.OffsetLag = max(l.HighWatermark()-l.EndOffset(), 0)
+	if !future {
+		return p
+	}
+	p.OffsetLag = 0
+	if current, err := b.Replicas.Partition(l.ID().Topic, l.ID().Partition); err == nil && current.Log() != nil {
+		p.OffsetLag = max(current.Log().EndOffset()-l.EndOffset(), 0)
+	}
 	return p
 }

@@ -45,6 +45,7 @@ var table = []API{
 	{31, 1, 3, DeleteACLs},
 	{32, 1, 4, DescribeConfigs},
 	{33, 0, 2, AlterConfigs},
+	{34, 1, 2, AlterReplicaLogDirs},
 	{35, 1, 5, DescribeLogDirs},
 	{36, 0, 2, SASLAuthenticate},
 	{37, 0, 3, CreatePartitions},

@@ -11,17 +11,22 @@ import (
 // Create makes the log in the online directory with the fewest logs, or returns the one that exists.
 // topicID goes to partition.metadata; an existing log of another topic id is ErrTopicIDMismatch.
 func (s *Store) Create(id ID, topicID [16]byte, cfg Config) (*Log, error) {
+	return s.CreateIn(NewLog{ID: id, TopicID: topicID, Config: cfg})
+}
+
+// CreateIn is Create for a log that somebody wants in some directory.
+func (s *Store) CreateIn(w NewLog) (*Log, error) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
-	if l := s.Log(id); l != nil {
-		return l, l.adopt(topicID, cfg)
+	if l := s.Log(w.ID); l != nil {
+		return l, l.adopt(w.TopicID, w.Config)
 	}
-	d := s.emptiest(func(d *logDir) int64 { return d.logCount.Load() })
+	d := s.placeOf(w, func(d *logDir) int64 { return d.logCount.Load() })
 	if d == nil {
-		return nil, &Error{Log: id, Op: "create", Offset: -1, Err: s.anyOnline()}
+		return nil, &Error{Log: w.ID, Op: "create", Offset: -1, Err: s.anyOnline()}
 	}
-	l := s.newLog(id, d, cfg)
-	if err := l.create(topicID); err != nil {
+	l := s.newLog(w.ID, d, w.Config)
+	if err := l.create(w.TopicID); err != nil {
 		return nil, l.failed("create", -1, err)
 	}
 	return l, s.add(l)
@@ -32,6 +37,7 @@ type NewLog struct {
 	ID      ID
 	TopicID [16]byte
 	Config  Config
+	Dir     string // where it is to be, if that directory serves; "": anywhere
 }
 
 // createsAtOnce is how many logs CreateAll makes side by side: it waits for the file system more than it works.
@@ -48,7 +54,7 @@ func (s *Store) CreateAll(wanted []NewLog) {
 		counts[d] = d.logCount.Load()
 	}
 	for _, w := range wanted {
-		d := s.emptiest(func(d *logDir) int64 { return counts[d] })
+		d := s.placeOf(w, func(d *logDir) int64 { return counts[d] })
 		if d == nil {
 			break
 		}
@@ -104,6 +110,14 @@ func (l *Log) create(topicID [16]byte) error {
 	}
 	l.parent.made++
 	return l.loadEmpty(loadState{})
+}
+
+// placeOf is the directory that w asks for, or the emptiest.
+func (s *Store) placeOf(w NewLog, count func(*logDir) int64) *logDir {
+	if d, err := s.dirAt(w.Dir); err == nil {
+		return d
+	}
+	return s.emptiest(count)
 }
 
 // emptiest is the online directory with the smallest count, nil when all are offline.

@@ -60,6 +60,11 @@ func (s *Store) dirAt(dir string) (*logDir, error) {
 	return nil, ErrNoSuchDir
 }
 
+// MayHaveFuture says whether the name of a future log's directory fits a directory entry.
+func MayHaveFuture(id ID) bool {
+	return len(id.String())+len(".")+futureUnique+len(futureDirSuffix) <= maxFileNameBytes
+}
+
 // CreateFuture makes an empty future log of the log of id, in dir; there must be none yet.
 func (s *Store) CreateFuture(id ID, dir string, c Config) (*Log, error) {
 	s.changing.Lock()
@@ -72,10 +77,10 @@ func (s *Store) CreateFuture(id ID, dir string, c Config) (*Log, error) {
 	if err != nil {
 		return nil, &Error{Log: id, Op: "create", Offset: -1, Err: err}
 	}
-	name := fmt.Sprintf("%s.%s%s", id, current.uniqueName(), futureDirSuffix)
-	if len(name) > maxFileNameBytes {
+	if !MayHaveFuture(id) {
 		return nil, &Error{Log: id, Op: "create", Offset: -1, Err: ErrNameTooLong}
 	}
+	name := fmt.Sprintf("%s.%s%s", id, current.uniqueName(), futureDirSuffix)
 	l := s.newLogIn(id, d, name, c)
 	if err := l.create(current.TopicID()); err != nil {
 		return nil, l.failed("create", -1, err)

@@ -31,8 +31,9 @@ func (m *Manager) createLogs(im *metadata.Image, names []string) {
 		}
 		config := m.o.TopicConfig(im, name)
 		for i := range is.Partitions {
-			if slices.Contains(is.Partitions[i].Replicas, m.o.NodeID) && was.partition(int32(i)) == nil {
-				wanted = append(wanted, logstore.NewLog{ID: logstore.ID{Topic: name, Partition: int32(i)}, TopicID: is.ID, Config: config.Log})
+			if slices.Contains(is.Partitions[i].Replicas, m.o.NodeID) && was.partition(int32(i)) == nil && !m.inOfflineDir(is.Partitions[i].Directory(m.o.NodeID)) {
+				id := logstore.ID{Topic: name, Partition: int32(i)}
+				wanted = append(wanted, logstore.NewLog{ID: id, TopicID: is.ID, Config: config.Log, Dir: m.preferred[id]})
 			}
 		}
 	}
@@ -115,7 +116,7 @@ func (m *Manager) nextTopic(was *topic, is *metadata.Topic) *topic {
 		}
 		now.partitions[i] = &Partition{
 			Topic: now.name, TopicID: is.ID, Index: int32(i), nodeID: m.o.NodeID, clock: m.o.Clock, stats: stats,
-			brokers: &m.brokers, alterer: m.alterer,
+			brokers: &m.brokers, alterer: m.alterer, throttles: &m.throttles,
 		}
 	}
 	return now
@@ -134,6 +135,9 @@ func (m *Manager) applyPartition(p *Partition, is metadata.Partition, config *To
 		log, offline = m.open(p, is.Directory(m.o.NodeID), config)
 	}
 	change, err := p.become(is, log, config, offline)
+	if old == nil {
+		m.goOnMoving(p)
+	}
 	if err = errors.Join(offline, err); err != nil && (old == nil || old.offline == nil) {
 		m.o.Log.Error().Err(err).Str("topic", p.Topic).Int32("partition", p.Index).Msg("the partition's log cannot be used")
 	}
@@ -150,12 +154,14 @@ func (m *Manager) open(p *Partition, dir metadata.UUID, config *TopicConfig) (*l
 	if m.o.Store.Log(id) == nil && m.inOfflineDir(dir) {
 		return nil, offlineError(errDirOffline)
 	}
-	log, err := m.o.Store.Create(id, p.TopicID, config.Log)
+	wanted := logstore.NewLog{ID: id, TopicID: p.TopicID, Config: config.Log, Dir: m.preferred[id]}
+	log, err := m.o.Store.CreateIn(wanted)
 	if errors.Is(err, logstore.ErrTopicIDMismatch) {
 		if err = m.o.Store.SetAside(id); err == nil {
-			log, err = m.o.Store.Create(id, p.TopicID, config.Log)
+			log, err = m.o.Store.CreateIn(wanted)
 		}
 	}
+	delete(m.preferred, id)
 	if err != nil {
 		return nil, offlineError(fmt.Errorf("open the log: %w", err))
 	}
@@ -229,6 +235,7 @@ func (m *Manager) applyConfigs(im *metadata.Image, delta metadata.Delta) {
 		case metadata.TopicResource:
 			m.configure(im, m.local(c.Name))
 		case metadata.BrokerResource:
+			m.setThrottles(im)
 			for _, t := range m.topics() {
 				m.configure(im, t)
 			}
@@ -253,6 +260,7 @@ func (m *Manager) configure(im *metadata.Image, t *topic) {
 // this cluster's making, and are left alone.
 func (m *Manager) SetAsideStrays() {
 	im := m.image.Load()
+	defer m.abandonedFutures()
 	for _, log := range m.o.Store.Logs() {
 		if id := metadata.UUID(log.TopicID()); id == metadata.ZeroUUID || id == metadata.MetadataTopicID || m.assigned(im, log) {
 			continue

@@ -17,6 +17,8 @@ type TopicConfig struct {
 	Log               logstore.Config
 	Produce           batch.Policy // without what changes with the request
 	MinInsyncReplicas int          // min.insync.replicas
+	// LeaderThrottled and FollowerThrottled are this broker's part of the lists of throttled replicas.
+	LeaderThrottled, FollowerThrottled throttled
 }
 
 // NewTopicConfig translates a topic's configuration; producerIDExpirationMs is the broker's producer.id.expiration.ms.
@@ -95,5 +97,8 @@ func (c *Configs) Of(im *metadata.Image, topic string) *TopicConfig {
 
 func (c *Configs) resolve(overrides map[string]string) *TopicConfig {
 	layers := c.layers.WithDynamic(c.broker, c.clusterDefault)
-	return NewTopicConfig(layers.Topic(overrides), layers.Int("producer.id.expiration.ms"))
+	resolved := NewTopicConfig(layers.Topic(overrides), layers.Int("producer.id.expiration.ms"))
+	resolved.LeaderThrottled = throttledOn(overrides["leader.replication.throttled.replicas"], c.nodeID)
+	resolved.FollowerThrottled = throttledOn(overrides["follower.replication.throttled.replicas"], c.nodeID)
+	return resolved
 }

@@ -52,8 +52,8 @@ func (p *Partition) mend() (cut *logstore.Damage, err error) {
 	if p.damage == nil || s.offline != nil || s.leader < 0 || s.leader == p.nodeID || slices.Contains(s.isr, p.nodeID) {
 		return nil, nil
 	}
-	if err = s.log.TruncateTo(p.damage.From); err != nil {
-		err = s.log.RestartAt(s.log.StartOffset()) // the damage is in the way of finding the place
+	if err = p.cutTo(s, p.damage.From); err != nil {
+		err = p.restartAt(s, s.log.StartOffset()) // the damage is in the way of finding the place
 	}
 	if err != nil {
 		return nil, p.fail(logError(err))

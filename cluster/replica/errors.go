@@ -22,6 +22,8 @@ var (
 	ErrOffsetOutOfRange            = sentinel("offset is outside of the log", kerr.OffsetOutOfRange)
 	ErrOffsetNotAvailable          = sentinel("high watermark has not reached the start of the leader's epoch", kerr.OffsetNotAvailable)
 	ErrNegativeSize                = sentinel("fetch of a negative size", kerr.UnknownServerError)
+	ErrUnknownLogDir               = sentinel("no such log directory", kerr.LogDirNotFound)
+	ErrTopicTooLong                = sentinel("the topic's name is too long for its log to be moved", kerr.InvalidTopicException)
 	ErrPolicyViolation             = sentinel("cleanup.policy does not allow to delete records", kerr.PolicyViolation)
 )
 

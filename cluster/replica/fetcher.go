@@ -44,6 +44,9 @@ type followedPartition struct {
 	lag      atomic.Int64 // how far its end is behind the leader's high watermark, as of the last answer
 }
 
+// unknownLag: nothing was fetched yet in this leadership.
+const unknownLag = -1
+
 // Pauses after failures double from the first to replica.fetch.backoff.ms: a leader that has not heard of its leadership yet will have
 // in a moment, one that is dead is replaced before long.
 const firstBackoff = 20 * time.Millisecond
@@ -79,6 +82,7 @@ func (f *fetcher) add(p *Partition, epoch int32) {
 		return
 	}
 	f.parts[key] = &followedPartition{Partition: p, epoch: epoch}
+	f.parts[key].lag.Store(unknownLag)
 	f.unasked = true
 	f.planHurry()
 	poke(f.wake)
@@ -134,7 +138,7 @@ func (f *fetcher) due() (parts map[partitionKey]*followedPartition, wait time.Du
 	now := f.o.Clock.Now()
 	parts = make(map[partitionKey]*followedPartition, len(f.parts))
 	for key, p := range f.parts {
-		left := p.notUntil.Sub(now)
+		left := max(p.notUntil.Sub(now), p.throttledFor())
 		if left <= 0 {
 			parts[key] = p
 		} else if wait == 0 || left < wait {

@@ -95,7 +95,7 @@ func (f *fetcher) lags(yield func(metrics.LagState)) {
 	defer f.mu.Unlock()
 	name := fmt.Sprintf("ReplicaFetcherThread-%d-%d", f.key.number, f.key.leader)
 	for _, p := range f.parts {
-		yield(metrics.LagState{Fetcher: name, Topic: p.Topic, Partition: strconv.Itoa(int(p.Index)), Lag: p.lag.Load()})
+		yield(metrics.LagState{Fetcher: name, Topic: p.Topic, Partition: strconv.Itoa(int(p.Index)), Lag: max(p.lag.Load(), 0)})
 	}
 }
 

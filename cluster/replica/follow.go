@@ -31,7 +31,7 @@ func (p *Partition) position(epoch int32) (position, error) {
 		return position{}, err
 	}
 	if s.log.LatestEpoch() < 0 && s.log.EndOffset() > s.log.HighWatermark() {
-		if err := s.log.TruncateTo(s.log.HighWatermark()); err != nil {
+		if err := p.cutTo(s, s.log.HighWatermark()); err != nil {
 			return position{}, p.fail(logError(err))
 		}
 	}
@@ -90,6 +90,7 @@ func (p *Partition) replicateLocked(s *state, f fetched) (changed bool, err erro
 			return false, p.fail(logError(err))
 		}
 		p.stats.ReplicationBytesIn.Add(int64(len(records)))
+		p.countFetched(len(records))
 		changed = true
 	}
 	if hw := min(f.highWatermark, s.log.EndOffset()); hw > s.log.HighWatermark() {
@@ -162,7 +163,7 @@ func (p *Partition) truncate(epoch int32, where func(*logstore.Log) (int64, erro
 	if err == nil {
 		var to int64
 		if to, err = where(s.log); err == nil {
-			err = s.log.TruncateTo(to)
+			err = p.cutTo(s, to)
 		}
 	}
 	p.mu.Unlock()
@@ -175,7 +176,7 @@ func (p *Partition) restart(epoch int32, offset int64) error {
 	p.mu.Lock()
 	s, err := p.followed(epoch)
 	if err == nil {
-		err = s.log.RestartAt(offset)
+		err = p.restartAt(s, offset)
 	}
 	p.mu.Unlock()
 	p.wake()

@@ -13,6 +13,7 @@ import (
 	"grete/cluster/metadata"
 	"grete/internal/clock"
 	"grete/internal/metrics"
+	"grete/internal/quota"
 	"grete/logstore"
 )
 
@@ -31,6 +32,8 @@ type Options struct {
 	// deletion). Both run in Apply's order, on its goroutine. Nil: nobody wants to know.
 	OnLeader func(p *Partition, epoch int32)
 	OnResign func(p *Partition, epoch int32)
+	// Throttles are the bounds of replication under an image; nil: there are none.
+	Throttles func(im *metadata.Image) Throttles
 	// RackAware sends consumers to a replica in their rack (KIP-392).
 	RackAware bool
 	// Replication is what partitions with several replicas need; they wait for Start.
@@ -42,16 +45,19 @@ type Manager struct {
 	o     Options
 	image atomic.Pointer[metadata.Image]
 
-	brokers  brokers
-	alterer  *alterer
-	assigner *assigner
-	fetchers *fetchers
-	shrinker shrinker
+	brokers   brokers
+	alterer   *alterer
+	assigner  *assigner
+	fetchers  *fetchers
+	mover     mover
+	throttles throttles
+	shrinker  shrinker
 
 	draining atomic.Bool
 
-	applyMu sync.Mutex // one Apply at a time
-	retry   retries    // applyMu
+	applyMu   sync.Mutex             // one Apply at a time
+	preferred map[logstore.ID]string // directories to make logs in; applyMu
+	retry     retries                // applyMu
 
 	mu     sync.RWMutex
 	byName map[string]*topic
@@ -76,6 +82,8 @@ func NewManager(o Options) *Manager {
 	m.alterer = newAlterer(o)
 	m.assigner = newAssigner(o)
 	m.fetchers = newFetchers(o)
+	m.throttles = throttles{leader: quota.NewRate(o.Clock), follower: quota.NewRate(o.Clock)}
+	m.mover = mover{m: m, rate: quota.NewRate(o.Clock), wake: make(chan struct{}, 1)}
 	return m
 }
 
@@ -86,6 +94,7 @@ func (m *Manager) Start() {
 	defer m.applyMu.Unlock()
 	m.alterer.start()
 	m.assigner.start()
+	m.mover.start()
 	m.shrinker.start(m)
 	m.fetchers.start()
 	for p := range m.Partitions() {
@@ -97,6 +106,7 @@ func (m *Manager) Start() {
 // Stop ends what Start began, and waits for it.
 func (m *Manager) Stop() {
 	m.fetchers.stop()
+	m.mover.stop()
 	m.shrinker.stop()
 	m.assigner.stop()
 	m.alterer.stop()
@@ -211,6 +221,7 @@ func (m *Manager) Draining() bool { return m.draining.Load() }
 // DirOffline makes the partitions of a failed log directory answer ErrOffline; it is logstore's OnDirOffline.
 func (m *Manager) DirOffline(dir string, reason error) {
 	for p := range m.Partitions() {
+		p.notIn(dir)
 		log := p.Log()
 		if log == nil || log.Dir() != dir {
 			continue

@@ -21,18 +21,22 @@ type Partition struct {
 	TopicID metadata.UUID
 	Index   int32
 
-	nodeID  int32
-	clock   clock.Clock
-	brokers *brokers
-	alterer *alterer
-	stats   *metrics.TopicStats
-	state   atomic.Pointer[state]
-	wait    waiters
+	nodeID    int32
+	clock     clock.Clock
+	brokers   *brokers
+	alterer   *alterer
+	stats     *metrics.TopicStats
+	throttles *throttles
+	state     atomic.Pointer[state]
+	wait      waiters
+	// future is the copy that will take the log's place; changed under mu and Manager.applyMu, or by the mover.
+	future atomic.Pointer[logstore.Log]
 
 	// mu orders appends, truncations, changes of state and movement of the high watermark.
 	mu        sync.Mutex
 	flush     flushState
 	followers []*follower      // while this broker leads
+	cuts      int              // truncations since the start
 	damage    *logstore.Damage // where the log has lost records; nil: nowhere
 }
 

@@ -86,7 +86,7 @@ func (p *Partition) Read(r ReadRequest) (ReadResult, error) {
 		return ReadResult{}, p.fail(ErrOffsetOutOfRange)
 	}
 	bound := res.bound(r.Isolation, end)
-	if r.Offset >= bound {
+	if r.Offset >= bound || r.ReplicaID >= 0 && p.leaderThrottles(s, r.ReplicaID) {
 		return res, nil
 	}
 	if r.MaxBytes < 0 { // Kafka notices only where there is something to read

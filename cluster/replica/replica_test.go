@@ -42,11 +42,11 @@ func newBench(t testing.TB, fs vfs.FS) *bench {
 }
 
 // newBenchWith lets the test change the options.
-func newBenchWith(t testing.TB, fs vfs.FS, change func(*Options)) *bench {
+func newBenchWith(t testing.TB, fs vfs.FS, change func(*Options), moreDirs ...string) *bench {
 	t.Helper()
 	b := &bench{t: t, image: &metadata.Image{}}
 	store, err := logstore.Open(context.Background(), logstore.Options{
-		FS: fs, Clock: clock.System, Log: zerolog.Nop(), Dirs: []string{"/data"},
+		FS: fs, Clock: clock.System, Log: zerolog.Nop(), Dirs: append([]string{"/data"}, moreDirs...),
 		OnDirOffline: func(dir string, err error) { b.manager.DirOffline(dir, err) },
 	})
 	if err != nil {

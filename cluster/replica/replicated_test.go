@@ -28,13 +28,13 @@ func newReplicated(t testing.TB) *replicated {
 	return newReplicatedOn(t, vfs.NewMem())
 }
 
-func newReplicatedOn(t testing.TB, fs vfs.FS) *replicated {
+func newReplicatedOn(t testing.TB, fs vfs.FS, moreDirs ...string) *replicated {
 	t.Helper()
 	r := &replicated{clock: clock.NewManual(time.Now())}
 	r.bench = newBenchWith(t, fs, func(o *Options) {
 		o.Clock = r.clock
 		o.Replication = Replication{LagTimeMaxMs: lagMaxMs, BrokerEpoch: func() int64 { return 1 }, Fetch: FetchSettings{Fetchers: 1, BackoffMs: 1000}}
-	})
+	}, moreDirs...)
 	r.register(1, 2, 3)
 	return r
 }

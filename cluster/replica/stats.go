@@ -46,6 +46,7 @@ func (p *Partition) CountFetch(sizeBytes int, failed, follower bool) {
 	p.stats.TotalFetchRequests.Add(1)
 	if follower {
 		p.stats.ReplicationBytesOut.Add(int64(sizeBytes))
+		p.countSent(sizeBytes)
 	} else {
 		p.stats.BytesOut.Add(int64(sizeBytes))
 	}

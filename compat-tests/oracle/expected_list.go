@@ -11,7 +11,7 @@ var exceptions = []exception{
 		"Kafka never answers AlterConfigs that names a resource twice; we answer 42, as its IncrementalAlterConfigs does"),
 	except(`^consumer group/fetch/`, ` anonymous with an epoch: .*\.ErrorCode$`,
 		"Kafka looks up a null member id in a map that takes none; 25 says what is wrong"),
-	except(`^api versions/`, `\.ApiKeys\.\{(34|38|39|40|41|48|49|50|51|57|76|77|78|79|80|81|83|84|85|86|87|88|89|90|91|92|93|94)\}`,
+	except(`^api versions/`, `\.ApiKeys\.\{(38|39|40|41|48|49|50|51|57|76|77|78|79|80|81|83|84|85|86|87|88|89|90|91|92|93|94)\}`,
 		"keys of later issues: security, admin, cluster, share and streams groups"),
 	except(`^api versions/`, `\.(SupportedFeatures|FinalizedFeatures)\.\{(kraft|share|streams)\.version\}`,
 		"features of later issues"),

@@ -32,7 +32,7 @@ var samples = map[int16]string{
 	14: "sync group/errors/v5", 15: "describe groups/v6", 16: "list groups/v5", 17: "sasl handshake/plaintext/v1", 18: "api versions/table/v5",
 	19: "create topics/good/v7", 20: "delete topics/good/v6", 21: "delete records/offsets/v2", 22: "init producer/new/v5",
 	23: "offset for leader epoch/epochs/v4", 29: "acls/describe/v3", 30: "acls/create/v3", 31: "acls/delete/v3", 32: "describe configs/topic/v4",
-	33: "alter configs/errors/v2", 35: "log dirs/topics/v5", 37: "create partitions/good/v3", 42: "delete groups/v3",
+	33: "alter configs/errors/v2", 34: "alter log dirs/v2", 35: "log dirs/topics/v5", 37: "create partitions/good/v3", 42: "delete groups/v3",
 	24: "txn add/partitions/v5", 25: "txn add offsets/v4", 26: "txn end/errors/v5", 27: "txn markers/errors/v2",
 	28: "txn offsets/commit and abort/v6", 61: "txn admin/describe producers", 65: "txn admin/describe", 66: "txn admin/list/v2",
 	43: "elect leaders/errors/v2", 55: "describe quorum/good/v2", 64: "unregister broker/unknown/v0", 44: "incremental alter configs/errors/v1", 60: "describe cluster/v2", 68: "consumer group/one member/v1", 69: "consumer group/describe/v1", 74: "list config resources/v1", 75: "describe topic partitions/topics/v0",

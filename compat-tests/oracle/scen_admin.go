@@ -1,11 +1,14 @@
 package oracle
 
 import (
+	"strings"
+
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // adminScenarios are log directories, ACLs without an authorizer, and SASL on a plaintext listener.
 func adminScenarios(l *list) {
+	l.each(34, "alter log dirs", alterLogDirs)
 	l.each(35, "log dirs/topics", logDirs)
 	l.each(29, "acls/describe", func(s *Session, v int16) {
 		req := kmsg.NewPtrDescribeACLsRequest()
@@ -42,6 +45,42 @@ func (s *Session) twiceOnOne(v int16, req kmsg.Request) {
 	c := s.Conn()
 	c.Do(v, req)
 	c.Do(v, req)
+}
+
+// alterLogDirs: there is one directory, so that nothing can move.
+func alterLogDirs(s *Session, v int16) {
+	t := s.Topic("t", 2)
+	own := s.setup(1, kmsg.NewPtrDescribeLogDirsRequest()).(*kmsg.DescribeLogDirsResponse).Dirs[0].Dir
+	c := s.Conn()
+	move := func(note string, dirs ...kmsg.AlterReplicaLogDirsRequestDir) {
+		req := kmsg.NewPtrAlterReplicaLogDirsRequest()
+		req.Dirs = dirs
+		c.Send(v, req).Note(note).Wait()
+	}
+	to := func(dir, name string, partitions ...int32) kmsg.AlterReplicaLogDirsRequestDir {
+		d := kmsg.NewAlterReplicaLogDirsRequestDir()
+		rt := kmsg.NewAlterReplicaLogDirsRequestDirTopic()
+		rt.Topic, rt.Partitions = name, partitions
+		d.Dir, d.Topics = dir, append(d.Topics, rt)
+		return d
+	}
+	move("where it is", to(own, t.name, 0, 1))
+	move("with a slash", to(own+"/", t.name, 0))
+	move("no such directory", to("/nowhere/at/all", t.name, 0))
+	move("a relative one", to("nowhere", t.name, 0))
+	move("an empty one", to("", t.name, 0))
+	move("no such partition", to(own, t.name, 9))
+	move("a negative partition", to(own, t.name, -1))
+	move("no such topic", to(own, s.Name("none"), 0))
+	move("a topic without a name", to(own, "", 0))
+	move("a long name", to(own, strings.Repeat("x", 249), 0))
+	move("a long name nowhere", to("/nowhere", strings.Repeat("x", 249), 0))
+	move("an internal topic", to(own, "__cluster_metadata", 0))
+	move("no partitions", to(own, t.name))
+	move("twice", to(own, t.name, 0, 0))
+	move("to two places", to("/nowhere", t.name, 0), to(own, t.name, 0))
+	move("two topics", to(own, t.name, 0), to(own, s.Name("none"), 0))
+	move("nothing")
 }
 
 func logDirs(s *Session, v int16) {

@@ -96,10 +96,11 @@ func (n *Node) startReplicas(context.Context) error {
 	if err != nil {
 		return err
 	}
+	configs := replica.NewConfigs(n.o.Config.Layers, n.o.Config.NodeID)
 	n.replicas = replica.NewManager(replica.Options{
 		NodeID: n.o.Config.NodeID, Store: n.store, Clock: n.o.Clock, Log: n.o.Log,
-		TopicConfig: replica.NewConfigs(n.o.Config.Layers, n.o.Config.NodeID).Of,
-		OnLeader:    n.lead, OnResign: n.resign, Topics: n.metrics.Topics, Changes: n.metrics.Replicas, Replication: n.replication(),
+		TopicConfig: configs.Of, Throttles: configs.Throttles,
+		OnLeader: n.lead, OnResign: n.resign, Topics: n.metrics.Topics, Changes: n.metrics.Replicas, Replication: n.replication(),
 		RackAware: rackAware,
 	})
 	n.offlineTo.Store(n.replicas)
