@@ -57,6 +57,7 @@ type Lifecycle struct {
 	cancel   context.CancelFunc
 	wg       sync.WaitGroup
 	shutdown atomic.Bool
+	owed     atomic.Int64  // the offset that the next heartbeat must not be below
 	wake     chan struct{} // holds one: heartbeat now
 	answered chan struct{} // holds one: a heartbeat was
 	told     chan struct{} // closed when the controller lets the broker go
@@ -86,6 +87,13 @@ func NewLifecycle(o LifecycleOptions) *Lifecycle {
 
 // BrokerEpoch is the epoch of this registration, -1 before it.
 func (l *Lifecycle) BrokerEpoch() int64 { return l.epoch.Load() }
+
+// Tell has a heartbeat say soon that this node's image has come to offset: a broker that stops waits until all others know of it. It may be
+// called before the image is published.
+func (l *Lifecycle) Tell(offset int64) {
+	l.owed.Store(offset)
+	poke(l.wake)
+}
 
 // Start registers the broker and returns once it is unfenced: from then on it is given partitions, and this node's image
 // names it. It retries what may succeed later until ctx ends.
@@ -163,6 +171,8 @@ func (l *Lifecycle) run() {
 		case <-ticker.C():
 		case <-l.wake:
 		case <-l.o.LeaderGone():
+		}
+		for l.o.Controller.Image().Offset() < l.owed.Load() && clock.Pause(l.ctx, l.o.Clock, time.Millisecond) == nil {
 		}
 		resp, err := l.heartbeat(l.ctx)
 		if errors.Is(err, ErrStopped) {

@@ -252,3 +252,12 @@ func (d *deafAfter) Do(ctx context.Context, _ protocol.Principal, req kmsg.Reque
 	}
 	return resp, nil
 }
+
+// A broker that has learnt of another's stop says so at once, not with its next interval.
+func TestTellIsAtOnce(t *testing.T) {
+	r, _ := withManualClock(t)
+	heard := r.heartbeats.Load()
+	r.life.Tell(r.Image().Offset())
+	eventually(t, "a heartbeat", func() bool { return r.heartbeats.Load() > heard })
+	r.kill(t)
+}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"grete/compat-tests/kafka"
 )
@@ -68,32 +69,81 @@ func (m *machines) start(args []string, ids ...int) time.Duration {
 	return time.Since(began)
 }
 
-// Three machines, one flag each for the id, the seeds and the number: that is a cluster. It bears a kill, takes a fourth node that is only told where
-// the others are, starts again from its disks with the same commands, and refuses a node whose id is taken.
-func TestJoinAndExpect(t *testing.T) {
+var expect = []string{"--expect", "3"}
+
+// threeMachines form a cluster with a topic t of three replicas.
+func threeMachines(t *testing.T) (*machines, *rig) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
-	defer cancel()
+	t.Cleanup(cancel)
 	m := &machines{t: t, ctx: ctx, dir: t.TempDir(), port: 19092, brokers: map[int]*kafka.Broker{}}
-	defer func() {
+	t.Cleanup(func() {
 		for _, b := range m.brokers {
 			if b != nil {
 				_ = b.Kill()
 			}
 		}
-	}()
-	expect := []string{"--expect", "3"}
+	})
 	t.Logf("three nodes form a cluster in %v", m.start(expect, 1, 2, 3))
 	cl, err := kgo.NewClient(kgo.SeedBrokers(m.brokers[1].Addr, m.brokers[2].Addr, m.brokers[3].Addr), kgo.DefaultProduceTopic("t"), kgo.ProducerLinger(0),
 		kgo.MetadataMinAge(20*time.Millisecond))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer cl.Close()
-	adm := kadm.NewClient(cl)
-	two := "2"
-	if _, err := adm.CreateTopic(ctx, 1, 3, map[string]*string{"min.insync.replicas": &two}, "t"); err != nil {
-		t.Fatal(err)
+	t.Cleanup(cl.Close)
+	r := &rig{t: t, ctx: ctx, cl: cl, adm: kadm.NewClient(cl)}
+	r.create("t", 3)
+	return m, r
+}
+
+// brokersOf is how many brokers are in service as the first seed of cl says, -1 when it does not.
+func brokersOf(ctx context.Context, cl *kgo.Client) int {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	req := kmsg.NewPtrMetadataRequest()
+	req.Topics = []kmsg.MetadataRequestTopic{}
+	resp, err := cl.SeedBrokers()[0].Request(ctx, req)
+	if err != nil {
+		return -1
 	}
+	return len(resp.(*kmsg.MetadataResponse).Brokers)
+}
+
+// A broker that is paused for half of its session, so that gossip gives it up and the quorum replaces it, keeps its place: silence proves no death.
+func TestPausedBrokerKeepsItsSession(t *testing.T) {
+	m, r := threeMachines(t)
+	r.eventually("whole ISR", func() bool { return r.whole("t") })
+	controller := int(r.controller())
+	for _, victim := range []int{controller%3 + 1, controller} {
+		led := r.ledBy("t", int32(victim))
+		if err := m.brokers[victim].Pause(); err != nil {
+			t.Fatal(err)
+		}
+		other, err := kgo.NewClient(kgo.SeedBrokers(m.brokers[victim%3+1].Addr))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer other.Close()
+		for began := time.Now(); time.Since(began) < 4*time.Second; time.Sleep(100 * time.Millisecond) {
+			if n := brokersOf(r.ctx, other); n >= 0 && n != 3 {
+				t.Errorf("while broker %d is paused %d brokers are in service", victim, n)
+			}
+		}
+		if err := m.brokers[victim].Resume(); err != nil {
+			t.Fatal(err)
+		}
+		r.eventually("a write", func() bool { return r.cl.ProduceSync(r.ctx, kgo.StringRecord("v")).FirstErr() == nil })
+		if p := r.partition("t", led); p.Leader != int32(victim) || p.LeaderEpoch != 0 {
+			t.Errorf("broker %d was paused, and partition %d moved: %+v", victim, led, p)
+		}
+	}
+}
+
+// Three machines, one flag each for the id, the seeds and the number: that is a cluster. It bears a kill, takes a fourth node that is only told where
+// the others are, starts again from its disks with the same commands, and refuses a node whose id is taken.
+func TestJoinAndExpect(t *testing.T) {
+	m, r := threeMachines(t)
+	ctx, cl, adm := r.ctx, r.cl, r.adm
 	write := func() time.Duration {
 		t.Helper()
 		began := time.Now()
@@ -115,7 +165,6 @@ func TestJoinAndExpect(t *testing.T) {
 	m.start(expect, leader)
 	t.Logf("a fourth joins in %v", m.start(nil, 4))
 	brokers := func() int { return len(metadata(ctx, cl).Brokers) }
-	r := &rig{t: t, ctx: ctx, adm: adm}
 	r.eventually("four brokers", func() bool { return brokers() == 4 })
 	m.refuses(4, 5)
 	for _, b := range m.brokers {

@@ -127,6 +127,7 @@ func (n *Node) applyImage(old, im *metadata.Image, delta metadata.Delta) {
 	}
 	n.configureCleaner(im, delta)
 	n.replicas.Apply(old, im, delta)
+	n.noteLeavers(old, im, delta)
 	var gone []string
 	for _, name := range delta.Topics {
 		switch {
@@ -138,6 +139,17 @@ func (n *Node) applyImage(old, im *metadata.Image, delta metadata.Delta) {
 	}
 	if len(gone) > 0 {
 		n.groups.TopicsDeleted(gone)
+	}
+}
+
+// noteLeavers has the controller know at once that this broker knows of another's stop.
+func (n *Node) noteLeavers(old, im *metadata.Image, delta metadata.Delta) {
+	for _, id := range delta.Brokers {
+		was, is := old.Broker(id), im.Broker(id)
+		leaves := is != nil && is.InControlledShutdown && (was == nil || !was.InControlledShutdown)
+		if l := n.leaversTo.Load(); l != nil && leaves && id != n.o.Config.NodeID {
+			l.Tell(im.Offset())
+		}
 	}
 }
 

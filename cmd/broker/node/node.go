@@ -59,6 +59,7 @@ type Node struct {
 	failed      chan error
 	offlineTo   atomic.Pointer[replica.Manager] // replicas, once they are to hear of failed directories
 	offlineDirs atomic.Int32
+	leaversTo   atomic.Pointer[controller.Lifecycle] // lifecycle, once it is to hear of brokers that stop
 }
 
 // stop undoes one step of Start.

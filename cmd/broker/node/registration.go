@@ -19,6 +19,7 @@ func (n *Node) register(ctx context.Context) error {
 		Endpoints: n.endpoints(), Rack: cfg.Text("broker.rack"), LogDirs: n.directoryIDs(true), OfflineDirs: func() []metadata.UUID { return n.directoryIDs(false) },
 		IntervalMs: cfg.Int("broker.heartbeat.interval.ms"), LeaderGone: n.controller.LeaderGone,
 	})
+	n.leaversTo.Store(n.lifecycle)
 	ctx, cancel := context.WithTimeout(ctx, millis(cfg.Int("initial.broker.registration.timeout.ms")))
 	defer cancel()
 	if err := n.lifecycle.Start(ctx); err != nil {
