@@ -82,6 +82,7 @@ func NewLifecycle(o LifecycleOptions) *Lifecycle {
 	}
 	l := &Lifecycle{o: o, wake: make(chan struct{}, 1), answered: make(chan struct{}, 1), told: make(chan struct{}), ended: make(chan struct{})}
 	l.epoch.Store(-1)
+	l.owed.Store(-1)
 	return l
 }
 
