@@ -9,7 +9,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 ROOMS := ./...
 FUZZTIME ?= 15s
 
-.PHONY: help build run test unit race fuzz compat oracle bench lint long clean
+.PHONY: help build run test unit race fuzz compat oracle bench lint long mutants clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  \1\t/' | expand -t 12
@@ -40,8 +40,11 @@ oracle: build ## wire scenarios: our answers against those recorded from Kafka 4
 bench: build ## figures against the floor and Kafka in one run; writes docs/BENCHMARKS.md (ONLY=cluster: those of three brokers)
 	cd compat-tests && go run ./bench $(if $(ONLY),-only $(ONLY)) -out ../docs/BENCHMARKS.md
 
-long: ## the long targets: crash clones, recovery, histories (hours)
+long: ## the long targets: crash clones, recovery, histories, 10,000 simulated hours (hours)
 	GRETE_LONG=1 go test -timeout 12h $(ROOMS)
+
+mutants: ## the simulation must be able to fail: rules taken out of the program, one at a time
+	SIM_MUTANTS=1 go test -v -count=1 -timeout 4h -run TestMutants ./internal/sim
 
 lint: ## gofmt, vet, staticcheck of both modules, import directions
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo "run gofmt on the files above"; exit 1; }

@@ -228,8 +228,9 @@ func (c *checks) readLog(m member, k *known, log *logstore.Log) error {
 		keep = 0
 	}
 	r.entries = r.entries[:keep]
-	at := log.StartOffset()
-	if keep > 0 {
+	at := log.StartOffset() // a snapshot may have taken the place of what was read before
+	r.entries = slices.DeleteFunc(r.entries, func(e entry) bool { return e.base < at })
+	if keep = len(r.entries); keep > 0 {
 		at = max(at, r.entries[keep-1].last+1)
 	}
 	for end := log.EndOffset(); at < end; {

@@ -2,5 +2,5 @@
 
 package sim
 
-// fewWorlds are played by default; the race detector makes them ten times as slow.
-const fewWorlds = 2
+// What is tried by default under the race detector, which makes worlds ten times as slow.
+const fewWorlds, fewMutants = 2, 0

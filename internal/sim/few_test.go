@@ -2,5 +2,5 @@
 
 package sim
 
-// fewWorlds are played by default.
-const fewWorlds = 8
+// What is tried by default: worlds, and the first of the mutants. The rest takes minutes (SIM_SEEDS, make mutants).
+const fewWorlds, fewMutants = 8, 2

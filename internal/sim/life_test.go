@@ -169,6 +169,7 @@ func (w *world) config(id int32) *config.Broker {
 	if err != nil {
 		panic(err)
 	}
+	cfg.Gossip = config.Gossip{} // what it could tell a node, the troubles do
 	return cfg
 }
 

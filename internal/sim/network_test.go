@@ -261,7 +261,7 @@ func (l *listener) connect(from string) (net.Conn, error) {
 	}
 	there.reset()
 	back.reset()
-	return nil, syscall.ECONNREFUSED
+	return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ETIMEDOUT}
 }
 
 // conn is one end of a connection.

@@ -42,12 +42,17 @@ func TestCluster(t *testing.T) {
 	if os.Getenv("SIM_SEED") != "" {
 		first, count = number("SIM_SEED", 0), 1
 	}
+	var failed atomic.Bool
 	for seed := first; seed < first+count; seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
+			if failed.Load() {
+				t.Skip("another world has failed")
+			}
 			wrong, done := play(t, plan{seed, int64(number("SIM_TEMPO", uint64(few.tempo))), time.Duration(number("SIM_SECONDS", uint64(few.lasts.Seconds()))) * time.Second})
 			t.Logf("%+v", done)
 			if wrong != "" {
+				failed.Store(true)
 				t.Fatal(wrong)
 			}
 		})
@@ -97,6 +102,8 @@ func (f *figures) add(o figures) {
 	f.wipes += o.wipes
 	f.cuts += o.cuts
 	f.jumps += o.jumps
+	f.slanders += o.slanders
+	f.halfJoins += o.halfJoins
 	f.stops += o.stops
 	f.failedFsyncs += o.failedFsyncs
 	f.changes += o.changes

@@ -34,6 +34,8 @@ func (w *world) step() {
 		return
 	}
 	switch {
+	case w.seed%7 == 3 && dice%5 == 0: // some worlds have much of one trouble
+		w.halfJoin(m)
 	case m.now == nil && dice < 60, w.down() > len(w.machines)/2 && dice < 80:
 		w.restart()
 	case dice < 14:
@@ -46,8 +48,10 @@ func (w *world) step() {
 		w.stop(m)
 	case dice < 34:
 		w.wipe(m)
-	case dice < 37:
+	case dice < 36:
 		w.failFsync(m)
+	case dice < 38:
+		w.halfJoin(m)
 	case dice < 40:
 		w.fillDisk(m)
 	case dice < 46:
@@ -61,7 +65,9 @@ func (w *world) step() {
 		w.net.resetSome(m.host, other.host)
 	case dice < 70:
 		w.jump(m)
-	case dice < 78:
+	case dice < 73:
+		w.slander(m)
+	case dice < 79:
 		w.trouble("cuts are mended")
 		w.net.mend(false)
 	default:
@@ -267,6 +273,85 @@ func (w *world) isolate(m *machine) {
 		if o != m {
 			w.net.cut(m.host, o.host, true)
 			w.net.cut(o.host, m.host, true)
+		}
+	}
+}
+
+// halfJoin has a follower asked into an ISR whose leader does not hear the answer, and stops the follower then: what the leader gets
+// acknowledged by the others is not committed, for the next leader may be that follower.
+func (w *world) halfJoin(m *machine) {
+	if w.down() > 0 || m.running() == nil {
+		return
+	}
+	m.now.crash(false, 100)
+	w.reap()
+	w.done.crashes++
+	time.Sleep(w.stretch(6 * time.Second)) // it leaves the ISRs
+	m.start()
+	leader := w.leaderThatLacks(m)
+	if leader == nil {
+		return
+	}
+	w.trouble("n%d leads and no longer hears the controller; n%d, which is about to join, is cut off soon", leader.id, m.id)
+	w.done.halfJoins++
+	for _, o := range w.machines {
+		if o != leader && o != m {
+			w.net.cut(o.host, leader.host, o.id == w.controllerID())
+		}
+	}
+	time.Sleep(w.stretch(time.Duration(w.dice.IntN(1000)) * time.Millisecond))
+	w.net.cut(m.host, leader.host, true)
+	w.net.cut(leader.host, m.host, true)
+	time.Sleep(w.stretch(time.Duration(5000+w.dice.IntN(4000)) * time.Millisecond))
+	if leader.now != nil {
+		leader.now.crash(false, 100)
+	}
+	w.reap()
+	w.net.mend(false)
+	w.look()
+}
+
+// leaderThatLacks waits for a leader, not of the quorum, that knows that m is in service and does not have it in an ISR yet.
+func (w *world) leaderThatLacks(m *machine) *machine {
+	for end := time.Now().Add(w.stretch(20 * time.Second)); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		for _, o := range w.machines {
+			n := o.running()
+			if n == nil || o == m || o.id == w.controllerID() {
+				continue
+			}
+			in := n.Inside()
+			if b := in.Image.Broker(m.id); b == nil || !b.Active() || m.now == nil {
+				continue
+			}
+			for t := range in.Image.Topics() {
+				for _, p := range t.Partitions {
+					if p.Leader == o.id && slices.Contains(p.Replicas, m.id) && !slices.Contains(p.ISR, m.id) {
+						return o
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// controllerID is who leads the quorum, as it believes itself; 0 when nobody does.
+func (w *world) controllerID() int32 {
+	for _, m := range w.machines {
+		if n := m.running(); n != nil && n.Inside().Quorum.NodeID == m.id {
+			return m.id
+		}
+	}
+	return 0
+}
+
+// slander has everybody believe that a machine is gone, as gossip that was lost, delayed or forged could.
+func (w *world) slander(m *machine) {
+	w.trouble("n%d is said to be gone", m.id)
+	w.done.slanders++
+	for _, o := range w.machines {
+		if n := o.running(); n != nil && o != m {
+			n.Inside().Suspect(m.id)
 		}
 	}
 }

@@ -46,7 +46,7 @@ type world struct {
 
 // figures say how much a run says: a quiet world proves nothing.
 type figures struct {
-	steps, crashes, powerLosses, wipes, cuts, jumps, stops, failedFsyncs, changes int
+	steps, crashes, powerLosses, wipes, cuts, jumps, slanders, halfJoins, stops, failedFsyncs, changes int
 	history.Stats
 }
 

@@ -7,16 +7,17 @@ import (
 	"grete/logstore"
 )
 
-// Inside is what the checks of a simulation look at; nobody may change anything through it.
+// Inside is what a simulation looks at; nobody may change anything through it.
 type Inside struct {
 	Store    *logstore.Store
 	Replicas *replica.Manager
 	Image    *metadata.Image
 	Epoch    int64          // of this broker's registration
+	Suspect  func(id int32) // what gossip calls
 	Quorum   raftlog.Leader // whom this node believes to lead the quorum
 }
 
 // Inside shows the rooms of a broker that has started.
 func (n *Node) Inside() Inside {
-	return Inside{n.store, n.replicas, n.image(), n.lifecycle.BrokerEpoch(), n.controller.Leader()}
+	return Inside{n.store, n.replicas, n.image(), n.lifecycle.BrokerEpoch(), n.suspect, n.controller.Leader()}
 }

@@ -48,14 +48,21 @@ func (c *control) append(records ...metadata.Record) {
 	}
 }
 
-// next is the image after old as n gets to know it.
+// next is the image after old as n gets to know it: the next decision, or at times several at once.
 func (c *control) next(n *node, old *metadata.Image) (*metadata.Image, metadata.Delta) {
 	c.mu.Lock()
-	records, offset := c.log[old.Offset()+1], old.Offset()+1
+	decisions := slices.Clone(c.log[old.Offset()+1:])
 	c.mu.Unlock()
-	im, delta, err := old.Apply(c.w.mislead(n, records), offset, 1)
-	c.w.must(err)
-	return im, delta
+	if !c.w.chance(30) {
+		decisions = decisions[:1]
+	}
+	b := metadata.NewBuilder(old)
+	for _, records := range decisions {
+		for _, r := range c.w.mislead(n, records) {
+			c.w.must(b.Apply(r))
+		}
+	}
+	return b.Build(old.Offset()+int64(len(decisions)), 1)
 }
 
 // register begins a new life of a broker: it leaves every ISR where another is left, for it may have lost its tail.

@@ -1,0 +1,129 @@
+package sim
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// mutant is the program with one rule taken out of one file. finds are the invariants whose checks may notice:
+// their numbers; "history", what clients saw; "ended", a process that ends by itself; "unhealed", a cluster that does not recover.
+type mutant struct {
+	name     string
+	file     string // from the root of the module
+	old, new string
+	finds    string
+	replicas bool // only the world of replicas, which moves leaders at will, finds it in bearable time
+}
+
+// mutants must all be found: each shows that a check can fail.
+var mutants = []mutant{
+	{"a high watermark that does not wait for followers", "cluster/replica/followers.go",
+		"if f.end < end && (s.mayBeInSync(f.id) || p.joining(f, logEnd)) {", "if logEnd < 0 {", "1 4 6 history", false},
+	{"acknowledged before it is committed", "cluster/replica/append.go",
+		"	case acks == AckAll:\n		return p.AwaitCommitted(a.LastOffset+1, done)\n", "", "6 7 history", false},
+	{"a high watermark that moves with too few in sync", "cluster/replica/followers.go",
+		"!s.leads(p.nodeID) || len(s.isr) < s.minISR()", "!s.leads(p.nodeID)", "4", false},
+	{"an ISR that was asked for does not count", "cluster/replica/followers.go",
+		"slices.Contains(s.isr, id) || slices.Contains(s.proposed, id)", "slices.Contains(s.isr, id)", "1 4 5 6 history", true},
+	{"followers do not truncate", "cluster/replica/follow.go",
+		"to := min(leaders.EndOffset, log.EndOffset())\n", "to := log.EndOffset()\n", "1 3 5 6 history unhealed", false},
+	{"a leader does not look whether a follower's log parts from its own", "cluster/replica/read.go",
+		"if r.LastFetchedEpoch != NoEpoch {", "if false {", "1 3 5 6 history unhealed", false},
+	{"leaders are elected from all replicas", "cluster/controller/partition_change.go",
+		"return (slices.Contains(c.isr, id) || len(c.isr) == 0 && slices.Contains(c.elr, id)) && c.acceptable(id)", "return c.acceptable(id)", "1 2 4 5 6 7 history", false},
+	{"a broken connection to the leader makes a leader", "cluster/replica/fetcher.go",
+		"	if f.failures == 0 {\n", "	for _, followed := range f.parts {\n		s := *followed.state.Load()\n		s.leader, s.leaderEpoch = f.o.NodeID, s.leaderEpoch+1\n		followed.state.Store(&s)\n	}\n	if f.failures == 0 {\n", "2", false},
+	{"a zombie commits", "coordinator/txn/end.go",
+		"		return false, kerr.ProducerFenced\n", "		return false, nil\n", "7 history", false},
+}
+
+const clusterSeeds, replicasSeeds = "60", "3000"
+
+// TestMutants runs this package's own TestCluster on each mutant, which it must not survive.
+func TestMutants(t *testing.T) {
+	for i, m := range mutants {
+		t.Run(m.name, func(t *testing.T) {
+			overlay := m.overlay(t)
+			if os.Getenv("SIM_MUTANTS") == "" && i >= fewMutants {
+				t.Skip("make mutants tries it")
+			}
+			found := m.run(t, overlay)
+			if found == "" {
+				t.Fatal("not found")
+			}
+			if kind := kindOf(found); !slices.Contains(strings.Fields(m.finds), kind) {
+				t.Errorf("found by %s, expected one of %s: %s", kind, m.finds, found)
+			}
+			t.Log(found)
+		})
+	}
+}
+
+// overlay writes the mutated file and the go command's list of replaced files, and returns the list.
+func (m *mutant) overlay(t *testing.T) string {
+	t.Helper()
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(root, m.file)
+	source, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Count(source, []byte(m.old)) != 1 {
+		t.Fatalf("%s has changed: the mutation must find its place there once", m.file)
+	}
+	dir := t.TempDir()
+	mutated, list := filepath.Join(dir, "mutated.go"), filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(mutated, bytes.Replace(source, []byte(m.old), []byte(m.new), 1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	raw, _ := json.Marshal(map[string]any{"Replace": map[string]string{path: mutated}})
+	if err := os.WriteFile(list, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+var failure = regexp.MustCompile(`seed \d+[,:] .*|panic: .*|# grete.*`)
+
+// run returns the line that tells what was found first, "" when nothing was.
+func (m *mutant) run(t *testing.T, overlay string) string {
+	t.Helper()
+	world, test, seeds := ".", "^TestCluster$", clusterSeeds
+	if m.replicas {
+		world, test, seeds = "./replicas", "^TestReplication$", replicasSeeds
+	}
+	cmd := exec.Command("go", "test", "-overlay", overlay, "-run", test, "-count=1", "-timeout", "30m", world)
+	cmd.Env = append(os.Environ(), "SIM_SEEDS="+seeds)
+	out, err := cmd.CombinedOutput()
+	if err == nil {
+		return ""
+	}
+	found := failure.FindString(string(out))
+	if found == "" || strings.HasPrefix(found, "#") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return found
+}
+
+var finding = regexp.MustCompile(`(?:: |^)(?:healed: |in the end: )?(\d+|history): `)
+
+// kindOf is what a failure is to mutant.finds.
+func kindOf(found string) string {
+	switch m := finding.FindStringSubmatch(found); {
+	case m != nil:
+		return m[1]
+	case strings.Contains(found, "ended by itself"):
+		return "ended"
+	}
+	return "unhealed"
+}
