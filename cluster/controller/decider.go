@@ -1,7 +1,6 @@
 package controller
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -10,7 +9,6 @@ import (
 	"grete/cluster/metadata"
 	"grete/cluster/raftlog"
 	"grete/internal/clock"
-	"grete/protocol/batch"
 )
 
 // decider is the active controller while this node leads. pending is the image with everything decided, committed or
@@ -19,6 +17,7 @@ type decider struct {
 	n        *Node
 	lead     raftlog.Leader
 	pending  *metadata.Image // nil while not leading
+	written  int64           // the end of what this leadership has appended
 	sessions *sessions
 	expiry   clock.Timer
 	expired  chan struct{}
@@ -72,10 +71,10 @@ func (d *decider) ready() bool {
 func (d *decider) onLeader(l raftlog.Leader) {
 	if l != d.lead {
 		d.retire(ErrNotController)
-		d.lead = l
+		d.lead, d.written = l, 0
 	}
 	im := d.n.Image()
-	if l.Start < 0 || d.pending != nil || im.Offset() < l.Start {
+	if l.Start < 0 || d.pending != nil || im.Offset() < l.Start || im.Offset() < d.written-1 {
 		return
 	}
 	d.pending = im
@@ -127,7 +126,7 @@ func (d *decider) bootstrap() []metadata.Record {
 	return records
 }
 
-// serve decides first and whatever else waits, appends all their records as one batch, and leaves the answers to the
+// serve decides first and whatever else waits, appends all their records, as few batches as may be, and leaves the answers to the
 // applier.
 func (d *decider) serve(first *op) {
 	if d.pending == nil {
@@ -164,8 +163,10 @@ func (d *decider) serve(first *op) {
 		w.end = d.pending.Offset() + 1
 		d.n.waiting.add(w)
 	}
-	d.armExpiry()
-	d.beginRounds()
+	if d.pending != nil {
+		d.armExpiry()
+		d.beginRounds()
+	}
 }
 
 // settled says whether the answer to a heartbeat that changes nothing holds whatever becomes of the records under way. It need not wait for them:
@@ -194,25 +195,6 @@ func (d *decider) serveQueued() {
 	}
 }
 
-// encoded are records as the log gets them.
-type encoded struct {
-	values [][]byte
-	bytes  int
-}
-
-func encode(records []metadata.Record) encoded {
-	var e encoded
-	for _, r := range records {
-		value := metadata.AppendRecord(nil, r)
-		e.values, e.bytes = append(e.values, value), e.bytes+len(value)
-	}
-	return e
-}
-
-func (e *encoded) add(more encoded) {
-	e.values, e.bytes = append(e.values, more.values...), e.bytes+more.bytes
-}
-
 // another takes a further waiting request into the batch while there is room.
 func (d *decider) another(ops, bytes int) *op {
 	if ops >= opsPerBatch || bytes >= bytesPerOp || d.n.waiting.len()+ops >= queuedOps {
@@ -233,7 +215,7 @@ func (d *decider) decide(o *op, ahead int64) (encoded, kmsg.Response, error) {
 		return encoded{}, nil, err
 	}
 	made := encode(records)
-	if made.bytes > bytesPerOp {
+	if made.bytes > bytesPerOp && len(made.cuts) == 0 {
 		return encoded{}, nil, fmt.Errorf("a request that makes %d bytes of metadata: %w", made.bytes, kerr.PolicyViolation)
 	}
 	next, _, err := d.pending.Apply(records, d.pending.Offset(), d.lead.Epoch)
@@ -243,54 +225,4 @@ func (d *decider) decide(o *op, ahead int64) (encoded, kmsg.Response, error) {
 	}
 	d.pending = next
 	return made, response, nil
-}
-
-// append proposes the records that pending has already; before is pending without them.
-func (d *decider) append(before *metadata.Image, made encoded) error {
-	if len(made.values) == 0 {
-		return nil
-	}
-	end, err := d.write(made)
-	if err != nil {
-		d.pending = before
-		return err
-	}
-	d.settle(end)
-	return nil
-}
-
-// propose decides nothing: it appends records of the controller's own and applies them to pending.
-func (d *decider) propose(records []metadata.Record) error {
-	next, _, err := d.pending.Apply(records, d.pending.Offset(), d.lead.Epoch)
-	if err != nil {
-		return err
-	}
-	before := d.pending
-	d.pending = next
-	return d.append(before, encode(records))
-}
-
-func (d *decider) settle(end int64) { d.pending, _, _ = d.pending.Apply(nil, end-1, d.lead.Epoch) }
-
-// write appends records as one batch, which is committed whole or not at all.
-func (d *decider) write(made encoded) (end int64, err error) {
-	nowMs := clock.Millis(d.n.o.Clock)
-	records := make([]batch.Record, len(made.values))
-	for i, value := range made.values {
-		records[i] = batch.Record{TimestampMs: nowMs, Value: value}
-	}
-	b, err := raftlog.Batch(records)
-	if err != nil {
-		return 0, err
-	}
-	end, err = d.n.raft.Propose(d.n.ctx, d.lead.Epoch, b)
-	switch {
-	case errors.Is(err, raftlog.ErrNotLeader):
-		return 0, ErrNotController
-	case errors.Is(err, raftlog.ErrNoRoom):
-		return 0, err
-	case err != nil:
-		return 0, errors.Join(ErrNotController, err)
-	}
-	return end, nil
 }

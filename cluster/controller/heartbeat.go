@@ -81,6 +81,8 @@ func (v *view) othersKnow(id int32) bool {
 func (v *view) transition(b *metadata.Broker, next brokerState) []metadata.Record {
 	change := &metadata.BrokerRegistrationChangeRecord{BrokerID: b.ID, BrokerEpoch: b.Epoch}
 	switch state := stateOf(b); {
+	case state == next && next == controlledShutdown:
+		return v.withoutBroker(b.ID) // what was decided before may have been written in part
 	case state == next:
 		return nil
 	case next == unfenced:
