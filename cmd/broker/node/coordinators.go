@@ -115,8 +115,8 @@ func (n *Node) resign(p *replica.Partition, epoch int32) {
 // this broker may have led, and logs may have belonged to other topics of the same names. First the partitions, then what groups committed for topics that are no more, and
 // the topics that are new to their expressions.
 func (n *Node) applyImage(old, im *metadata.Image, delta metadata.Delta) {
-	n.countElections(old, im, delta)
 	if !n.o.Config.IsBroker {
+		n.countElections(old, im, delta)
 		return
 	}
 	if !n.entered {
@@ -125,6 +125,7 @@ func (n *Node) applyImage(old, im *metadata.Image, delta metadata.Delta) {
 		}
 		n.entered, old, delta = true, &metadata.Image{}, im.All()
 	}
+	n.countElections(old, im, delta)
 	n.configureCleaner(im, delta)
 	n.replicas.Apply(old, im, delta)
 	n.noteLeavers(old, im, delta)
