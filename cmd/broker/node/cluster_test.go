@@ -135,7 +135,7 @@ func (c *nodes) add(properties ...string) int {
 		fmt.Sprint("node.id=", i+1), "broker.session.timeout.ms=2000", "broker.heartbeat.interval.ms=500",
 		"offsets.topic.replication.factor=1", "transaction.state.log.replication.factor=1", "transaction.state.log.min.isr=1",
 	}, properties...)...)
-	o.Listen, o.Dial = w.listen, w.dial
+	o.Listen, o.ListenPacket, o.Dial = w.listen, net.ListenPacket, w.dial
 	c.options = append(c.options, o)
 	return i
 }

@@ -17,7 +17,7 @@ import (
 // startGossip finds other nodes from now on. A lone broker opens no socket for it.
 func (n *Node) startGossip(ctx context.Context) error {
 	g := n.o.Config.Gossip
-	if g.Listen == nil {
+	if g.Listen == nil || n.o.ListenPacket == nil {
 		return nil
 	}
 	listen := *g.Listen

@@ -26,7 +26,7 @@ type Options struct {
 	Loggers handlers.Loggers
 	// Listen opens a socket; nil means net.Listen.
 	Listen func(network, address string) (net.Listener, error)
-	// ListenPacket opens a socket for gossip's packets; nil means net.ListenPacket.
+	// ListenPacket opens a socket for gossip's packets; nil means net.ListenPacket, but a world with sockets of its own and no packets has no gossip.
 	ListenPacket func(network, address string) (net.PacketConn, error)
 	// Dial connects to other nodes; nil means TCP.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
@@ -42,9 +42,9 @@ const (
 func (o *Options) fill() {
 	if o.Listen == nil {
 		o.Listen = net.Listen
-	}
-	if o.ListenPacket == nil {
-		o.ListenPacket = net.ListenPacket
+		if o.ListenPacket == nil {
+			o.ListenPacket = net.ListenPacket
+		}
 	}
 	if o.Dial == nil {
 		o.Dial = func(ctx context.Context, address string) (net.Conn, error) {

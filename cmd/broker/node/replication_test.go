@@ -9,6 +9,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"grete/cluster/metadata"
+	"grete/internal/clock"
+	"grete/internal/metrics"
 	"grete/internal/vfs"
 )
 
@@ -142,7 +144,7 @@ func TestTransactionsSpanBrokers(t *testing.T) {
 
 // What a start replays up to this run's registration reaches neither replicas nor coordinators: this node has none yet.
 func TestHistoryIsNotFollowed(t *testing.T) {
-	n := &Node{o: options(t, vfs.NewMem(), "node.id=1"), incarnation: metadata.UUID{1: 1}}
+	n := &Node{o: options(t, vfs.NewMem(), "node.id=1"), metrics: metrics.New(clock.System), incarnation: metadata.UUID{1: 1}}
 	id := metadata.UUID{2: 2}
 	im, delta, err := new(metadata.Image).Apply([]metadata.Record{
 		&metadata.RegisterBrokerRecord{BrokerID: 1, Incarnation: metadata.UUID{3: 3}},
