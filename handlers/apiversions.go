@@ -49,7 +49,7 @@ func (b *Broker) refuseClient(req *kmsg.ApiVersionsRequest, version int16) int16
 		return 0
 	case req.ClusterID == nil || req.NodeID == -1:
 		return kerr.InvalidRequest.Code
-	case *req.ClusterID != b.ClusterID || req.NodeID != b.NodeID:
+	case *req.ClusterID != b.clusterID() || req.NodeID != b.NodeID:
 		return kerr.RebootstrapRequired.Code
 	}
 	return 0
@@ -81,12 +81,17 @@ func (b *Broker) announceFeatures(resp *kmsg.ApiVersionsResponse, version int16)
 	}
 	im := b.Image()
 	resp.FinalizedFeaturesEpoch = im.Offset()
-	for name, level := range im.Features() {
-		if level < 1 {
-			continue
+	finalized := func(name string, level int16) {
+		if level > 0 {
+			f := kmsg.NewApiVersionsResponseFinalizedFeature()
+			f.Name, f.MinVersionLevel, f.MaxVersionLevel = name, level, level
+			resp.FinalizedFeatures = append(resp.FinalizedFeatures, f)
 		}
-		f := kmsg.NewApiVersionsResponseFinalizedFeature()
-		f.Name, f.MinVersionLevel, f.MaxVersionLevel = name, level, level
-		resp.FinalizedFeatures = append(resp.FinalizedFeatures, f)
+	}
+	for name, level := range im.Features() {
+		finalized(name, level)
+	}
+	for _, f := range b.Features {
+		finalized(f.Name, f.Level)
 	}
 }

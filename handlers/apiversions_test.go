@@ -27,7 +27,9 @@ func TestTableIsInOrderAndWithinTheProtocol(t *testing.T) {
 }
 
 func TestApiVersions(t *testing.T) {
-	r := newRig(t, withBroker(func(b *Broker) { b.Features = []Feature{{"kraft.version", 0, 1}, {"metadata.version", 7, 33}} }))
+	r := newRig(t, withBroker(func(b *Broker) {
+		b.Features = []Feature{{Name: "kraft.version", Min: 0, Max: 1}, {Name: "metadata.version", Min: 7, Max: 33}}
+	}))
 	r.apply(&metadata.FeatureLevelRecord{Name: "metadata.version", Level: 33})
 	w := r.dial()
 	for version := int16(0); version <= 5; version++ {

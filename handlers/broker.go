@@ -57,6 +57,14 @@ type Broker struct {
 	VerifyTransactions func() bool
 }
 
+// clusterID is the id of the cluster, "" while a controller listener knows none.
+func (b *Broker) clusterID() string {
+	if b.ForControllers {
+		return b.Quorum.ClusterID()
+	}
+	return b.ClusterID
+}
+
 // Limits are the broker's settings that handlers apply themselves.
 type Limits struct {
 	FetchMaxBytes int32 // fetch.max.bytes

@@ -20,9 +20,7 @@ const (
 func DescribeCluster(b *Broker, _ context.Context, r *protocol.Request) {
 	req := r.Body.(*kmsg.DescribeClusterRequest)
 	resp := req.ResponseKind().(*kmsg.DescribeClusterResponse)
-	if code, message := checkEndpointType(req, r.Version); code != 0 {
-		resp.ErrorCode, resp.ErrorMessage, resp.ControllerID = code, &message, noLeader
-		r.Respond(resp)
+	if b.refuseEndpointType(r, req, resp, brokerEndpoints) {
 		return
 	}
 	im := b.Image()
@@ -38,13 +36,51 @@ func DescribeCluster(b *Broker, _ context.Context, r *protocol.Request) {
 	r.Respond(resp)
 }
 
-func checkEndpointType(req *kmsg.DescribeClusterRequest, version int16) (code int16, message string) {
-	switch {
-	case version < 1 || req.EndpointType == brokerEndpoints:
-		return 0, ""
-	case req.EndpointType == controllerEndpoints:
-		return kerr.MismatchedEndpointType.Code,
-			"The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
+// DescribeControllers is DescribeCluster on a controller listener: it names the controllers there (KIP-919).
+func DescribeControllers(b *Broker, _ context.Context, r *protocol.Request) {
+	req := r.Body.(*kmsg.DescribeClusterRequest)
+	resp := req.ResponseKind().(*kmsg.DescribeClusterResponse)
+	if b.refuseEndpointType(r, req, resp, controllerEndpoints) {
+		return
 	}
-	return kerr.UnsupportedEndpointType.Code, fmt.Sprintf("Unsupported endpoint type %d", req.EndpointType)
+	im := b.Image()
+	resp.EndpointType, resp.ClusterID, resp.ControllerID = controllerEndpoints, b.clusterID(), im.ControllerID()
+	for c := range im.Controllers() {
+		for _, e := range c.Endpoints {
+			if e.Listener == r.Conn.Listener {
+				node := kmsg.NewDescribeClusterResponseBroker()
+				node.NodeID, node.Host, node.Port = c.ControllerID, e.Host, int32(e.Port)
+				resp.Brokers = append(resp.Brokers, node)
+			}
+		}
+	}
+	if req.IncludeClusterAuthorizedOperations {
+		resp.ClusterAuthorizedOperations = clusterOperations
+	}
+	r.Respond(resp)
+}
+
+// endpointTypes are written as Kafka's EndpointType.
+var endpointTypes = map[int8]string{brokerEndpoints: "BROKER", controllerEndpoints: "CONTROLLER"}
+
+// refuseEndpointType answers a client that asks for others than this listener has. Version 0, which cannot say so, asks for brokers.
+func (b *Broker) refuseEndpointType(r *protocol.Request, req *kmsg.DescribeClusterRequest, resp *kmsg.DescribeClusterResponse, here int8) bool {
+	asked := req.EndpointType
+	if r.Version < 1 {
+		asked = brokerEndpoints
+	}
+	if asked == here {
+		return false
+	}
+	code, message := kerr.UnsupportedEndpointType.Code, fmt.Sprintf("Unsupported endpoint type %d", asked)
+	if endpointTypes[asked] != "" {
+		code = kerr.MismatchedEndpointType.Code
+		message = fmt.Sprintf("The request was sent to an endpoint of type %s, but we wanted an endpoint of type %s", endpointTypes[here], endpointTypes[asked])
+	}
+	if r.Version < 1 {
+		code = kerr.InvalidRequest.Code
+	}
+	resp.ErrorCode, resp.ErrorMessage, resp.ControllerID = code, &message, noLeader
+	r.Respond(resp)
+	return true
 }

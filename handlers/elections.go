@@ -33,27 +33,3 @@ func ElectLeaders(b *Broker, ctx context.Context, r *protocol.Request) {
 	}
 	r.Respond(failed)
 }
-
-// UnregisterBroker is decided by the controller.
-func UnregisterBroker(b *Broker, ctx context.Context, r *protocol.Request) {
-	req := r.Body.(*kmsg.UnregisterBrokerRequest)
-	resp, err := b.change(ctx, r, req)
-	if err != nil {
-		failed := req.ResponseKind().(*kmsg.UnregisterBrokerResponse)
-		failed.ErrorCode = codeOf(err)
-		resp = failed
-	}
-	r.Respond(resp)
-}
-
-// DescribeQuorum is answered by the node that leads the quorum.
-func DescribeQuorum(b *Broker, ctx context.Context, r *protocol.Request) {
-	req := r.Body.(*kmsg.DescribeQuorumRequest)
-	resp, err := b.change(ctx, r, req)
-	if err != nil {
-		failed := req.ResponseKind().(*kmsg.DescribeQuorumResponse)
-		failed.ErrorCode = codeOf(err)
-		resp = failed
-	}
-	r.Respond(resp)
-}

@@ -4,4 +4,6 @@ package handlers
 type Feature struct {
 	Name     string
 	Min, Max int16
+	// Level is finalized whatever the metadata says; 0: the metadata says.
+	Level int16
 }

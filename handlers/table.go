@@ -56,6 +56,7 @@ var table = []API{
 	{46, 0, 0, ListPartitionReassignments},
 	{47, 0, 0, OffsetDelete},
 	{55, 0, 2, DescribeQuorum},
+	{57, 0, 2, UpdateFeatures},
 	{60, 0, 2, DescribeCluster},
 	{61, 0, 0, DescribeProducers},
 	{64, 0, 0, UnregisterBroker},
@@ -65,11 +66,30 @@ var table = []API{
 	{69, 0, 1, ConsumerGroupDescribe},
 	{74, 0, 1, ListConfigResources},
 	{75, 0, 0, DescribeTopicPartitions},
+	{80, 0, 1, AddRaftVoter},
+	{81, 0, 0, RemoveRaftVoter},
+	{94, 0, 0, UnregisterController},
 }
 
-// controllerTable is what a controller listener serves.
+// controllerTable is what a controller listener serves: to clients what Kafka's does, without its Raft, and what nodes ask each other.
 var controllerTable = []API{
 	{18, 0, 5, ApiVersions},
+	{19, 2, 7, CreateTopics},
+	{20, 1, 6, DeleteTopics},
+	{32, 1, 4, DescribeConfigs},
+	{33, 0, 2, AlterConfigs},
+	{37, 0, 3, CreatePartitions},
+	{43, 0, 2, ElectLeaders},
+	{44, 0, 1, IncrementalAlterConfigs},
+	{45, 0, 1, AlterPartitionReassignments},
+	{46, 0, 0, ListPartitionReassignments},
+	{55, 0, 2, DescribeQuorum},
+	{57, 0, 2, UpdateFeatures},
+	{60, 0, 2, DescribeControllers},
+	{64, 0, 0, UnregisterBroker},
+	{80, 0, 1, AddRaftVoter},
+	{81, 0, 0, RemoveRaftVoter},
+	{94, 0, 0, UnregisterController},
 }
 
 // Requests of our own, which ApiVersions does not show: of brokers on listeners for clients, and of nodes on controller listeners.

@@ -39,6 +39,7 @@ func (v *view) unregisterController(req *kmsg.UnregisterControllerRequest) ([]me
 	case req.ControllerID == v.nodeID:
 		resp.ErrorCode, resp.ErrorMessage = refuse(kerr.InvalidRequest, "Controller cannot unregister itself while it is active.").fields()
 	default:
+		resp.ErrorMessage = kmsg.StringPtr("")
 		return []metadata.Record{&metadata.UnregisterControllerRecord{ControllerID: req.ControllerID}}, resp
 	}
 	return nil, resp

@@ -38,7 +38,7 @@ func (n *Node) describeQuorum(req *kmsg.DescribeQuorumRequest) (*kmsg.DescribeQu
 		resp.Topics = append(resp.Topics, topic)
 	}
 	for _, m := range q.Members {
-		if m.Voter {
+		if m.Voter && known {
 			resp.Nodes = append(resp.Nodes, quorumNode(m.Member))
 		}
 	}

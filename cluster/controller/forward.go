@@ -105,16 +105,16 @@ func (n *Node) decideHere(ctx context.Context, t *term, p protocol.Principal, re
 	return out
 }
 
-// followUp has a node leave the quorum with its last registration.
+// followUp has a node leave the quorum with its last registration, or when that is gone already: it may have been heard of too lately then.
 func (n *Node) followUp(ctx context.Context, t *term, req kmsg.Request, out outcome) {
 	id := int32(-1)
 	switch resp := out.response.(type) {
 	case *kmsg.UnregisterBrokerResponse:
-		if resp.ErrorCode == 0 {
+		if resp.ErrorCode == 0 || resp.ErrorCode == kerr.BrokerIDNotRegistered.Code {
 			id = req.(*kmsg.UnregisterBrokerRequest).BrokerID
 		}
 	case *kmsg.UnregisterControllerResponse:
-		if resp.ErrorCode == 0 {
+		if resp.ErrorCode == 0 || resp.ErrorCode == kerr.ControllerIDNotRegistered.Code {
 			id = req.(*kmsg.UnregisterControllerRequest).ControllerID
 		}
 	}

@@ -62,7 +62,12 @@ const (
 	groupVersionFeature       = "group.version"
 	transactionVersionFeature = "transaction.version"
 	elrVersionFeature         = "eligible.leader.replicas.version"
+	quorumFeature             = "kraft.version"
 )
+
+// QuorumFeature is kraft.version, which belongs to the quorum and not to the metadata: voters always come and go at runtime (KIP-853), so that its level
+// is 1 from the start, and stays.
+func QuorumFeature() Feature { return Feature{Name: quorumFeature, Min: 0, Max: 1, Default: 1} }
 
 // Options describe a node.
 type Options struct {

@@ -153,8 +153,16 @@ func (n *Node) addVoter(ctx context.Context, t *term, req *kmsg.AddRaftVoterRequ
 		}
 		f = nil
 	}
-	resp.ErrorCode, resp.ErrorMessage = f.fields()
+	resp.ErrorCode, resp.ErrorMessage = f.orNone()
 	return resp, nil
+}
+
+// orNone gives the text of Kafka's Errors.NONE where there is no error.
+func (f *fault) orNone() (code int16, message *string) {
+	if f == nil {
+		return 0, kmsg.StringPtr("NONE")
+	}
+	return f.fields()
 }
 
 func (n *Node) checkNewVoter(req *kmsg.AddRaftVoterRequest) *fault {
@@ -253,7 +261,7 @@ func (n *Node) removeVoter(ctx context.Context, t *term, req *kmsg.RemoveRaftVot
 	if err != nil {
 		return nil, err
 	}
-	resp.ErrorCode, resp.ErrorMessage = f.fields()
+	resp.ErrorCode, resp.ErrorMessage = f.orNone()
 	return resp, nil
 }
 

@@ -31,6 +31,9 @@ func (v *view) updateFeatures(req *kmsg.UpdateFeaturesRequest) ([]metadata.Recor
 			resp.ErrorCode, resp.ErrorMessage = f.fields()
 			return nil, resp
 		}
+		if u.Feature == quorumFeature {
+			continue // is at its one level
+		}
 		records = append(records, &metadata.FeatureLevelRecord{Name: u.Feature, Level: u.MaxVersionLevel})
 		if u.Feature == elrVersionFeature && u.MaxVersionLevel > 0 {
 			records = append(v.clusterWideMinISR(), records...)
@@ -38,7 +41,7 @@ func (v *view) updateFeatures(req *kmsg.UpdateFeaturesRequest) ([]metadata.Recor
 	}
 	if req.Version <= 1 {
 		for _, u := range req.FeatureUpdates {
-			resp.Results = append(resp.Results, kmsg.UpdateFeaturesResponseResult{Feature: u.Feature})
+			resp.Results = append(resp.Results, kmsg.UpdateFeaturesResponseResult{Feature: u.Feature, ErrorMessage: kmsg.StringPtr("NONE")})
 		}
 	}
 	if req.ValidateOnly {
@@ -62,6 +65,9 @@ const lossyDowngrade = "lossy"
 // refuseLevel says why a feature cannot get a level, "" when it can.
 func (v *view) refuseLevel(name string, level int16, kind int8) string {
 	current := v.image.Feature(name)
+	if name == quorumFeature {
+		current = QuorumFeature().Default
+	}
 	switch {
 	case kind < upgradeFeature || kind > unsafeDowngradeFeature:
 		return "The controller does not support the given upgrade type."
@@ -76,6 +82,8 @@ func (v *view) refuseLevel(name string, level int16, kind int8) string {
 		return "Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe downgrade."
 	case level > current && kind != upgradeFeature:
 		return "Can't downgrade to a newer version."
+	case level < current && name == quorumFeature:
+		return "Can't downgrade the version of this feature."
 	case level < current && name == metadataVersionFeature:
 		return lossyDowngrade // our records are of the newest versions only
 	}
@@ -90,13 +98,17 @@ func (v *view) refuseLossy(level int16) *fault {
 
 // unsupported: this controller, and every registered broker, must be able to run at the level; 0 switches a feature off.
 func (v *view) unsupported(name string, level int16) string {
-	i := slices.IndexFunc(v.features, func(f Feature) bool { return f.Name == name })
+	known := append(slices.Clone(v.features), QuorumFeature())
+	i := slices.IndexFunc(known, func(f Feature) bool { return f.Name == name })
 	if i < 0 {
 		return fmt.Sprintf("Local controller %d does not support this feature.", v.nodeID)
 	}
-	f := v.features[i]
+	f := known[i]
 	if (level != 0 || f.Min > 0) && (level < f.Min || level > f.Max) {
 		return fmt.Sprintf("Local controller %d only supports versions %d-%d", v.nodeID, f.Min, f.Max)
+	}
+	if name == quorumFeature {
+		return ""
 	}
 	for b := range v.image.Brokers() {
 		i := slices.IndexFunc(b.Features, func(f metadata.FeatureRange) bool { return f.Name == name })

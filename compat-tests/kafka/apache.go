@@ -46,7 +46,11 @@ func StartApache(ctx context.Context, opts Options) (*Broker, error) {
 	run := func(class string, args ...string) *exec.Cmd {
 		return exec.Command(java, append(append(slices.Clone(flags), "-cp", filepath.Join(libs, "*"), class), args...)...)
 	}
-	if out, err := run("kafka.tools.StorageTool", "format", "--ignore-formatted", "-t", clusterID, "-c", file).CombinedOutput(); err != nil {
+	format := []string{"format", "--ignore-formatted", "-t", clusterID, "-c", file}
+	if opts.Properties["controller.quorum.voters"] == "" {
+		format = append(format, "--standalone") // as Kafka's own server.properties wants it
+	}
+	if out, err := run("kafka.tools.StorageTool", format...).CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("format %s: %w\n%s", opts.Dir, err, out)
 	}
 	return launch(ctx, run("kafka.Kafka", file), fmt.Sprintf("127.0.0.1:%d", ports[0]), opts)
@@ -56,7 +60,6 @@ func apacheProperties(opts Options, port, controllerPort int) []byte {
 	p := map[string]string{
 		"process.roles":             "broker,controller",
 		"node.id":                   "1",
-		"controller.quorum.voters":  fmt.Sprintf("1@127.0.0.1:%d", controllerPort),
 		"controller.listener.names": "CONTROLLER",
 		"listeners":                 fmt.Sprintf("PLAINTEXT://127.0.0.1:%d,CONTROLLER://127.0.0.1:%d", port, controllerPort),
 		"log.dirs":                  filepath.Join(opts.Dir, "data"),
@@ -67,6 +70,9 @@ func apacheProperties(opts Options, port, controllerPort int) []byte {
 		"transaction.state.log.min.isr":                    "1",
 		"share.coordinator.state.topic.replication.factor": "1",
 		"share.coordinator.state.topic.min.isr":            "1",
+	}
+	if opts.Properties["controller.quorum.voters"] == "" {
+		p["controller.quorum.bootstrap.servers"] = fmt.Sprintf("127.0.0.1:%d", controllerPort)
 	}
 	maps.Copy(p, opts.Properties)
 	var b strings.Builder

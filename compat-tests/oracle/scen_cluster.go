@@ -14,6 +14,10 @@ func clusterScenarios(l *list) {
 	l.each(55, "describe quorum/errors", describeQuorumErrors)
 	l.each(64, "unregister broker/unknown", func(s *Session, v int16) { unregisterBrokers(s, v, 2, 1000) })
 	l.each(64, "unregister broker/impossible ids", func(s *Session, v int16) { unregisterBrokers(s, v, -1, -2, 2147483647) })
+	l.each(57, "update features", updateFeatures)
+	l.each(80, "raft voters/add", addVoters)
+	l.each(81, "raft voters/remove", removeVoters)
+	l.each(94, "unregister controller", unregisterControllers)
 	for _, r := range controllerOnly {
 		for v := r.min; v <= r.max; v++ {
 			l.one(r.key, v, fmt.Sprintf("between nodes/key %d/v%d", r.key, v), func(s *Session) { betweenNodes(s, r.key, v) })

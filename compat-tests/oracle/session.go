@@ -116,6 +116,9 @@ var uuidPattern = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-
 // kafkaUUIDPattern is a whole id in the form of Kafka's Uuid.
 var kafkaUUIDPattern = regexp.MustCompile(`^[0-9A-Za-z_-]{22}$`)
 
+// ownIDPattern are ids of clusters and directories within sentences.
+var ownIDPattern = regexp.MustCompile(`(directoryId=|the cluster id ")[\w-]{22}`)
+
 // maskString hides what differs from run to run inside a string.
 func (s *Session) maskString(v string) string {
 	v = strings.ReplaceAll(v, s.prefix, "~")
@@ -124,6 +127,7 @@ func (s *Session) maskString(v string) string {
 		v = timePattern.ReplaceAllString(v, "<ms>")
 	}
 	v = loopbackPattern.ReplaceAllString(v, "<other addr>")
+	v = ownIDPattern.ReplaceAllString(v, "$1<own id>")
 	if s.target.Dir != "" {
 		v = strings.ReplaceAll(v, s.target.Dir, "<dir>")
 	}

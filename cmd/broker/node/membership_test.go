@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
 
 	"grete/cluster/raftlog"
 	"grete/internal/vfs"
@@ -256,4 +258,80 @@ func TestVotersComeAndGo(t *testing.T) {
 	if err := c.create(3, "after", 4); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// atController sends a request of a version to a controller listener.
+func atController[R kmsg.Response](t *testing.T, address string, version int16, req kmsg.Request) R {
+	t.Helper()
+	versions := kversion.Stable()
+	versions.SetMaxKeyVersion(req.Key(), version)
+	cl, err := kgo.NewClient(kgo.SeedBrokers(address), kgo.RequestRetries(0), kgo.MaxVersions(versions))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	resp, err := cl.SeedBrokers()[0].Request(context.Background(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.(R)
+}
+
+// A controller listener answers clients as Kafka's does: it names controllers, tells of the quorum with ids, times and addresses, decides where the node
+// leads, and sends clients on where it does not.
+func TestControllerListenerServesClients(t *testing.T) {
+	c := newNodes(t, 3)
+	c.add("process.roles=broker", "controller.quorum.voters="+c.options[0].Config.Text("controller.quorum.voters"))
+	c.start(0, 1, 2)
+	c.start(3)
+	c.wantVoters(1, 2, 3)
+	lead := c.leader()
+	address := c.running[lead].Addr("CONTROLLER")
+	described := atController[*kmsg.DescribeClusterResponse](t, address, 2, &kmsg.DescribeClusterRequest{EndpointType: 2})
+	if described.ErrorCode != 0 || described.ControllerID != int32(lead+1) || len(described.Brokers) != 3 || described.ClusterID != c.running[0].ClusterID() {
+		t.Errorf("%+v", described)
+	}
+	for _, tt := range []struct {
+		version int16
+		kind    int8
+		code    int16
+	}{{1, 1, kerr.MismatchedEndpointType.Code}, {2, 3, kerr.UnsupportedEndpointType.Code}, {0, 0, kerr.InvalidRequest.Code}} {
+		if resp := atController[*kmsg.DescribeClusterResponse](t, address, tt.version, &kmsg.DescribeClusterRequest{EndpointType: tt.kind}); resp.ErrorCode != tt.code {
+			t.Errorf("endpoints of type %d in version %d: %d", tt.kind, tt.version, resp.ErrorCode)
+		}
+	}
+	quorum := kmsg.NewPtrDescribeQuorumRequest()
+	quorum.Topics = []kmsg.DescribeQuorumRequestTopic{{Topic: "__cluster_metadata", Partitions: []kmsg.DescribeQuorumRequestTopicPartition{{}}}}
+	c.eventually("everybody in the quorum", func() bool {
+		q := atController[*kmsg.DescribeQuorumResponse](t, address, 2, quorum)
+		p := q.Topics[0].Partitions[0]
+		now := time.Now().UnixMilli()
+		for _, m := range append(p.CurrentVoters, p.Observers...) {
+			if m.ReplicaDirectoryID != c.running[m.ReplicaID-1].directoryID() || now-m.LastFetchTimestamp > 2000 || now-m.LastCaughtUpTimestamp > 2000 {
+				return false
+			}
+		}
+		return len(p.CurrentVoters) == 3 && len(p.Observers) == 1 && len(q.Nodes) == 3 && q.Nodes[0].Listeners[0].Name == "CONTROLLER"
+	})
+	create := kmsg.NewPtrCreateTopicsRequest()
+	create.Topics = []kmsg.CreateTopicsRequestTopic{{Topic: "t", NumPartitions: 1, ReplicationFactor: 4}}
+	other := c.running[(lead+1)%3].Addr("CONTROLLER")
+	if resp := atController[*kmsg.CreateTopicsResponse](t, other, 7, create); resp.Topics[0].ErrorCode != kerr.NotController.Code {
+		t.Errorf("a controller that does not lead answers %d", resp.Topics[0].ErrorCode)
+	}
+	if resp := atController[*kmsg.CreateTopicsResponse](t, address, 7, create); resp.Topics[0].ErrorCode != 0 {
+		t.Errorf("the leader answers %d", resp.Topics[0].ErrorCode)
+	}
+	for id, want := range map[int32]int16{int32(lead + 1): kerr.InvalidRequest.Code, 77: kerr.ControllerIDNotRegistered.Code} {
+		if resp := atController[*kmsg.UnregisterControllerResponse](t, address, 0, &kmsg.UnregisterControllerRequest{ControllerID: id}); resp.ErrorCode != want {
+			t.Errorf("unregistering controller %d: %d", id, resp.ErrorCode)
+		}
+	}
+	// A broker that leaves for good leaves the quorum, too.
+	c.stop(3)
+	c.eventually("farewell", func() bool {
+		atController[*kmsg.UnregisterBrokerResponse](t, address, 0, &kmsg.UnregisterBrokerRequest{BrokerID: 4})
+		_, known := c.running[lead].members().Find(4)
+		return !known
+	})
 }

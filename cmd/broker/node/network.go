@@ -105,7 +105,8 @@ func features() []handlers.Feature {
 	for _, f := range controller.DefaultFeatures() {
 		out = append(out, handlers.Feature{Name: f.Name, Min: f.Min, Max: f.Max})
 	}
-	return out
+	q := controller.QuorumFeature()
+	return append(out, handlers.Feature{Name: q.Name, Min: q.Min, Max: q.Max, Level: q.Default})
 }
 
 // brokerEpoch is this broker's epoch as it is registered.
