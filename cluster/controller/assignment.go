@@ -85,9 +85,13 @@ func (v *view) checkManual(replicas []int32, factor int) *fault {
 	}
 	sorted := slices.Sorted(slices.Values(replicas))
 	for i, id := range sorted {
-		if v.image.Broker(id) == nil {
+		switch b := v.image.Broker(id); {
+		case b == nil:
 			return refuse(kerr.InvalidReplicaAssignment,
 				"The manual partition assignment includes broker %d, but no such broker is registered.", id)
+		case cordoned(b):
+			return refuse(kerr.InvalidReplicaAssignment,
+				"The manual partition assignment includes broker %d, but all its log directories are cordoned.", id)
 		}
 		if i > 0 && sorted[i-1] == id {
 			return refuse(kerr.InvalidReplicaAssignment,

@@ -55,7 +55,7 @@ type ring struct {
 func newPlacer(im *metadata.Image, rng *rand.Rand) *placer {
 	p := &placer{rand: rng}
 	for b := range im.Brokers() {
-		if len(b.LogDirs) > 0 && len(b.CordonedLogDirs) == len(b.LogDirs) {
+		if cordoned(b) || b.InControlledShutdown && !b.Fenced {
 			continue // it takes no new partitions
 		}
 		r := p.rack(b.Rack)
@@ -70,6 +70,11 @@ func newPlacer(im *metadata.Image, rng *rand.Rand) *placer {
 	slices.SortFunc(p.racks, func(a, b *placementRack) int { return strings.Compare(a.name, b.name) })
 	p.shuffle()
 	return p
+}
+
+// cordoned: none of its log directories takes new partitions.
+func cordoned(b *metadata.Broker) bool {
+	return len(b.LogDirs) > 0 && len(b.CordonedLogDirs) == len(b.LogDirs)
 }
 
 func (p *placer) rack(name string) *placementRack {

@@ -100,6 +100,8 @@ func (s *stage) run(command string) string {
 		records := s.view().rescue()
 		s.apply(records)
 		return s.print(records)
+	case "spread":
+		return s.spread(int(number(args[0])), int(number(args[1])))
 	case "show":
 		return s.show(args[0])
 	default:
@@ -110,6 +112,36 @@ func (s *stage) run(command string) string {
 		s.apply(records)
 		return s.print(records) + printResponse(response)
 	}
+}
+
+// spread places partitions and tells how many of each broker's replicas come first, and how many there are; twice on a broker, or on fewer racks than there could be, is
+// told, too.
+func (s *stage) spread(partitions, factor int) string {
+	placed, reason := s.view().place(partitions, factor)
+	if reason != "" {
+		return reason + "\n"
+	}
+	all := map[string]bool{}
+	for b := range s.image.Brokers() {
+		if !b.InControlledShutdown || b.Fenced {
+			all[b.Rack] = true
+		}
+	}
+	leads, has := map[int32]int{}, map[int32]int{}
+	var out strings.Builder
+	for _, replicas := range placed {
+		racks, ids := map[string]bool{}, map[int32]bool{}
+		for _, id := range replicas {
+			has[id]++
+			ids[id], racks[s.image.Broker(id).Rack] = true, true
+		}
+		leads[replicas[0]]++
+		if len(ids) < factor || len(racks) < min(factor, len(all)) {
+			fmt.Fprintf(&out, "badly spread: %v\n", replicas)
+		}
+	}
+	fmt.Fprintf(&out, "first %v all %v\n", leads, has)
+	return out.String()
 }
 
 func (s *stage) show(topic string) string {
