@@ -44,6 +44,8 @@ type member struct {
 	net      *network
 	id       int32
 	fs       *vfs.Mem
+	disk     *vfs.Faulty // over fs
+	failed   atomic.Bool // its disk, which the test wanted
 	store    *logstore.Store
 	log      *logstore.Log
 	leader   atomic.Pointer[Leader]
@@ -93,16 +95,21 @@ func (n *network) isolate(id int32, yes bool) {
 
 func (n *network) start(t *testing.T, id int32, fsys *vfs.Mem) *member {
 	t.Helper()
-	m := &member{net: n, id: id, fs: fsys, store: openStore(t, fsys, dataDir, testSegmentBytes)}
+	m := &member{net: n, id: id, fs: fsys, disk: vfs.NewFaulty(fsys)}
+	m.store = openStore(t, m.disk, dataDir, testSegmentBytes)
 	var err error
 	m.log, err = m.store.Create(logID, metadata.MetadataTopicID, logConfig(testSegmentBytes))
 	must(t, err)
 	m.Node, err = Open(Options{
-		NodeID: id, Voters: n.voters, DirectoryID: directory(id), Log: m.log, FS: fsys, Dir: logDir, Clock: clock.System, Logger: zerolog.Nop(),
+		NodeID: id, Voters: n.voters, DirectoryID: directory(id), Log: m.log, FS: m.disk, Dir: logDir, Clock: clock.System, Logger: zerolog.Nop(),
 		Transport: m, ElectionMs: n.election, MessageBytes: 400,
 		OnLeader:   func(l Leader) { m.leader.Store(&l) },
 		OnSnapshot: func(s Snapshot) { m.received.Store(&s) },
-		OnFailure:  func(err error) { t.Errorf("node %d: %v", id, err) },
+		OnFailure: func(err error) {
+			if !m.failed.Load() {
+				t.Errorf("node %d: %v", id, err)
+			}
+		},
 	})
 	must(t, err)
 	m.leader.Store(&Leader{NodeID: -1, Start: -1})
