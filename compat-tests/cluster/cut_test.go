@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -63,7 +64,11 @@ func TestLeaderCutFromFollowersLeads(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.acked++
-	r.eventually("ISR of the leader alone", func() bool { return len(r.partition("cut", 0).ISR) == 1 })
+	own := kadm.NewClient(r.pinned(leader))
+	r.eventually("ISR of the leader alone, as it sees it itself", func() bool {
+		topics, err := own.ListTopics(r.ctx, "cut")
+		return err == nil && len(topics["cut"].Partitions[0].ISR) == 1
+	})
 	if err := r.produceAt(leader, "cut", 0, -1, "refused"); !errors.Is(err, kerr.NotEnoughReplicas) {
 		t.Errorf("acks=all with one of two in-sync replicas: %v", err)
 	}

@@ -73,12 +73,26 @@ func (r *rig) client(opts ...kgo.Opt) *kgo.Client {
 	return cl
 }
 
-// create makes a topic of three replicas, of which two must be in sync.
+// create makes a topic of three replicas, of which two must be in sync, and waits until every broker knows it: any may be asked.
 func (r *rig) create(topic string, partitions int32) {
 	r.t.Helper()
 	two := "2"
 	if _, err := r.adm.CreateTopic(r.ctx, partitions, 3, map[string]*string{"min.insync.replicas": &two}, topic); err != nil {
 		r.t.Fatal(err)
+	}
+	for _, n := range r.Nodes {
+		cl := r.pinned(n.ID)
+		r.eventually(fmt.Sprintf("%s at broker %d", topic, n.ID), func() bool {
+			topics, err := kadm.NewClient(cl).ListTopics(r.ctx, topic)
+			led := 0
+			topics.EachPartition(func(p kadm.PartitionDetail) {
+				if p.Leader > 0 {
+					led++
+				}
+			})
+			return err == nil && led == int(partitions)
+		})
+		cl.Close()
 	}
 }
 

@@ -52,7 +52,7 @@ func longestGap() time.Duration {
 	if long() {
 		return 300 * time.Millisecond
 	}
-	return 1500 * time.Millisecond
+	return 3 * time.Second
 }
 
 // nothingMissing waits until every partition of every topic, the internal ones too, has all replicas in sync, which an administrator waits for

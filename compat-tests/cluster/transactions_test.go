@@ -71,11 +71,22 @@ func (r *rig) createOn(topic string, replicas ...int32) {
 	}
 }
 
-// coordinator waits until somebody coordinates a transactional id.
-func (r *rig) coordinator(id string) (node int32) {
+// awake are the brokers that are never paused.
+func (x *transactor) awake() (addrs []string) {
+	for _, id := range x.r.others(x.slow) {
+		addrs = append(addrs, x.r.Node(id).Addr())
+	}
+	return addrs
+}
+
+// coordinator waits until somebody coordinates a transactional id; it asks seeds, or all.
+func (r *rig) coordinator(id string, seeds ...string) (node int32) {
 	r.t.Helper()
+	if len(seeds) == 0 {
+		seeds = r.Addrs()
+	}
 	r.eventually("coordinator", func() bool {
-		cl := r.client()
+		cl := r.client(kgo.SeedBrokers(seeds...))
 		defer cl.Close()
 		found := kadm.NewClient(cl).FindTxnCoordinators(r.ctx, id)
 		node = found[id].NodeID
@@ -130,7 +141,7 @@ func (x *transactor) state(wanted ...string) {
 		}
 	}()
 	x.r.eventually(fmt.Sprint("transaction in ", wanted), func() bool {
-		cl := x.r.client() // one that remembers no coordinator
+		cl := x.r.client(kgo.SeedBrokers(x.awake()...)) // one that remembers no coordinator
 		defer cl.Close()
 		all, err := kadm.NewClient(cl).DescribeTransactions(x.r.ctx, x.id)
 		said = fmt.Sprintf("%+v, %v", all[x.id], err)
@@ -141,9 +152,9 @@ func (x *transactor) state(wanted ...string) {
 // killCoordinator returns once another broker coordinates; the one that was killed is started when again is called.
 func (x *transactor) killCoordinator() (again func()) {
 	x.r.t.Helper()
-	old := x.r.coordinator(x.id)
+	old := x.r.coordinator(x.id, x.awake()...)
 	x.r.kill(old)
-	x.r.eventually("another coordinator", func() bool { return x.r.coordinator(x.id) != old })
+	x.r.eventually("another coordinator", func() bool { return x.r.coordinator(x.id, x.awake()...) != old })
 	return func() { x.r.start(old) }
 }
 
