@@ -141,7 +141,7 @@ func (to route) settle(topic string, raw []byte) error {
 	}
 	defer c.close()
 	for _, p := range to.partitions {
-		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		for deadline := time.Now().Add(3 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 			if _, err := c.c.Write(encodeProduce(topic, p, raw)); err != nil {
 				return err
 			}

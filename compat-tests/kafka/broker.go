@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -71,8 +72,31 @@ func (b *Broker) Kill() error {
 	return err
 }
 
-// Pause is SIGSTOP: the broker's connections stay open and silent.
-func (b *Broker) Pause() error { return b.signal(syscall.SIGSTOP) }
+// Pause is SIGSTOP: the broker's connections stay open and silent. It returns once all threads have stopped, which on a busy machine takes a while:
+// one of them has to run to do it.
+func (b *Broker) Pause() error {
+	if err := b.signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	for deadline := time.Now().Add(stopTimeout); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		if b.stopped() {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s: not stopped %v after SIGSTOP", b.cmd.Path, stopTimeout)
+}
+
+// stopped: there is no thread that is not, or no process.
+func (b *Broker) stopped() bool {
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", b.Pid()))
+	for _, t := range threads {
+		stat, err := os.ReadFile(t)
+		if err == nil && !bytes.Contains(stat, []byte(") T ")) {
+			return false
+		}
+	}
+	return true
+}
 
 // Resume is SIGCONT.
 func (b *Broker) Resume() error { return b.signal(syscall.SIGCONT) }
