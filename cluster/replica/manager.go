@@ -195,7 +195,7 @@ func (s *state) count(to *metrics.ReplicaState) {
 	if s.reassigning {
 		to.Reassigning++
 	}
-	if len(s.isr) < len(s.replicas) {
+	if len(s.isr) < s.factor {
 		to.UnderReplicated++
 	}
 	switch n := len(s.isr) - s.minISR(); {

@@ -48,6 +48,7 @@ type state struct {
 	directory                   metadata.UUID // that the image has for this replica
 	proposed                    []int32       // ISR that was asked for, and may be committed or not; nil: none
 	reassigning                 bool
+	factor                      int   // replicas, without those that a reassignment adds
 	epochStart                  int64 // log end when this broker's leadership began
 	log                         *logstore.Log
 	config                      *TopicConfig
@@ -118,7 +119,7 @@ func (p *Partition) become(m metadata.Partition, log *logstore.Log, config *Topi
 	s := &state{
 		leader: m.Leader, leaderEpoch: m.LeaderEpoch, partitionEpoch: m.PartitionEpoch,
 		replicas: m.Replicas, isr: m.ISR, directory: m.Directory(p.nodeID), log: log,
-		reassigning: len(m.Adding)+len(m.Removing) > 0, config: config, offline: offline,
+		reassigning: len(m.Adding)+len(m.Removing) > 0, factor: len(m.Replicas) - len(m.Adding), config: config, offline: offline,
 	}
 	change, err := s.succeed(old, p.nodeID)
 	p.resetFollowers(s, change == unchanged && old != nil)
