@@ -116,6 +116,7 @@ func (g *Gossip) config() *memberlist.Config {
 	c.EnableCompression = false // nothing compressed is taken either
 	c.ProbeInterval, c.ProbeTimeout = probeInterval, probeTimeout
 	c.SuspicionMult, c.SuspicionMaxTimeoutMult = 3, 2 // from 0.9 s, when others confirm, to 1.8 s
+	c.PushPullInterval = 5 * time.Second              // what all retransmissions have failed to bring
 	c.GossipInterval, c.TCPTimeout = 100*time.Millisecond, 2*time.Second
 	c.DeadNodeReclaimTime = time.Second // a node may come back at another address
 	c.RequireNodeNames = false

@@ -54,7 +54,7 @@ func serve(ctx context.Context, p process, f serveFlags) (err error) {
 			own = log.With().Int32("broker", cfg.NodeID).Logger()
 		}
 		options = append(options, node.Options{
-			Config: cfg, FS: fs, Clock: clock.System, Entropy: rand.Reader, Log: own, Loggers: loggers, Listen: r.listen,
+			Config: cfg, FS: fs, Clock: clock.System, Entropy: rand.Reader, Log: own, Loggers: loggers, Listen: r.listen, ListenPacket: net.ListenPacket,
 		})
 	}
 	started, err := start(ctx, p, log, options)
