@@ -66,6 +66,7 @@ func (m *machine) start() {
 	l.clock = &skewed{Clock: clock.System}
 	l.clock.by.Store(int64(m.skew))
 	m.now, m.unseen = l, true
+	m.w.starts.Add(1)
 	m.w.net.boot(m.host)
 	ctx, cancel := context.WithCancel(context.Background())
 	l.cancel = cancel

@@ -42,6 +42,16 @@ var mutants = []mutant{
 		"	if f.failures == 0 {\n", "	for _, followed := range f.parts {\n		s := *followed.state.Load()\n		s.leader, s.leaderEpoch = f.o.NodeID, s.leaderEpoch+1\n		followed.state.Store(&s)\n	}\n	if f.failures == 0 {\n", "2", false},
 	{"a zombie commits", "coordinator/txn/end.go",
 		"		return false, kerr.ProducerFenced\n", "		return false, nil\n", "7 history", false},
+	{"a vote is not fsynced", "cluster/raftlog/quorumstate.go",
+		"return vfs.ReplaceFile(fsys, path.Join(dir, quorumStateFile), \".tmp\", func", "return vfs.WriteFile(fsys, path.Join(dir, quorumStateFile), false, func", "ended", false},
+	{"any sequence is taken", "logstore/producer_check.go",
+		"	if follows(last, first) {", "	if _ = last; true {", "history", false},
+	{"a repeated batch is appended again", "logstore/producer.go",
+		"m.lastSeq == b.LastSequence() && m.firstSeq() == b.BaseSequence()", "false", "7 history", false},
+	{"read_committed shows open transactions", "logstore/log.go",
+		"return max(min(l.firstUnstable.Load(), l.highWatermark.Load()), l.StartOffset())", "return l.highWatermark.Load()", "history", false},
+	{"read_committed is not told what was aborted", "cluster/replica/read.go",
+		"Aborted: r.Isolation == ReadCommitted,", "", "history", false},
 }
 
 const clusterSeeds, replicasSeeds = "60", "3000"

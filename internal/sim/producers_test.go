@@ -103,6 +103,8 @@ type flight struct {
 	op     history.Op
 	b      pending
 	values []string
+	starts int64 // of brokers, when it was first sent
+	epoch  int32 // of the leader, as it was known then
 }
 
 // idempotentProducer sends up to three batches at once and repeats what was not acknowledged, in order, for as long as it lives.
@@ -124,7 +126,7 @@ func (c *clients) idempotentProducer(ctx context.Context, k *client) {
 		p := k.somewhere(topic)
 		for range 1 + k.rng.IntN(3-min(2, len(waiting[p]))) {
 			values := k.values()
-			waiting[p] = append(waiting[p], flight{history.Op{BeganNs: c.nowNs()}, k.batchOf(by, p, acksAll, values), values})
+			waiting[p] = append(waiting[p], flight{history.Op{BeganNs: c.nowNs()}, k.batchOf(by, p, acksAll, values), values, c.w.starts.Load(), k.epochs[p]})
 		}
 		if waiting[p], ok = k.fly(life, waiting[p]); !ok {
 			break
@@ -160,7 +162,7 @@ func (k *client) fly(ctx context.Context, waiting []flight) (left []flight, ok b
 			k.again(ctx, waiting[done-1], got[done-1].offset)
 		}
 		if done == 0 && errors.Is(got[0].err, kerr.OutOfOrderSequenceNumber) {
-			k.refused(waiting[0].b)
+			k.refused(waiting[0])
 			return waiting, false
 		}
 		waiting = waiting[done:]
@@ -171,12 +173,19 @@ func (k *client) fly(ctx context.Context, waiting []flight) (left []flight, ok b
 	return waiting, true
 }
 
-// refused: only a batch that is in the log may be out of order when all before it was acknowledged. A broker that was restarted
-// remembers, as Kafka does, no more than the last batch of each producer.
-func (k *client) refused(b pending) {
-	if !k.c.w.checks.anyHas(b) {
-		k.c.w.found("7: %v refuses the batch of %s that follows what it has acknowledged", b.p, k.name)
+// refused: only a batch that is in the log may be out of order when all before it was acknowledged, and only by a broker that has been
+// started since, or followed another: it remembers, as Kafka does, no more than the last batch of each producer.
+func (k *client) refused(f flight) {
+	if !k.c.w.checks.anyHas(f.b) {
+		k.c.w.found("7: %v refuses the batch of %s that follows what it has acknowledged", f.b.p, k.name)
+	} else if k.remembered(f) {
+		k.c.w.found("7: %v does not know a batch of %s again", f.b.p, k.name)
 	}
+}
+
+// remembered: whoever leads has led since the batch was first sent.
+func (k *client) remembered(f flight) bool {
+	return f.starts == k.c.w.starts.Load() && f.epoch == k.epochs[f.b.p]
 }
 
 // again repeats what was acknowledged last: it is where it was.
@@ -184,6 +193,9 @@ func (k *client) again(ctx context.Context, f flight, offset int64) {
 	got := k.produce(ctx, []pending{f.b})[0]
 	if got.err == nil && got.offset != offset {
 		k.c.w.found("7: %v has acknowledged a batch of %s at %d and at %d", f.b.p, k.name, offset, got.offset)
+	}
+	if errors.Is(got.err, kerr.OutOfOrderSequenceNumber) && k.remembered(f) {
+		k.c.w.found("7: %v does not know a batch of %s again", f.b.p, k.name)
 	}
 }
 

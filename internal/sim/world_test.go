@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,7 +35,8 @@ type world struct {
 	clients  *clients
 	checks   *checks
 	began    time.Time
-	fragile  *machine // lost what was acknowledged and has not got it back; nil: nobody
+	starts   atomic.Int64 // of brokers
+	fragile  *machine     // lost what was acknowledged and has not got it back; nil: nobody
 
 	mu    sync.Mutex
 	rng   *rand.Rand // for whatever happens on many goroutines
