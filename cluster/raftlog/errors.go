@@ -31,8 +31,9 @@ func (e *DamagedError) Error() string {
 
 func (e *DamagedError) Unwrap() []error { return []error{ErrDamaged, e.Err} }
 
-const restoreAdvice = "restore the file from a backup; or, when other voters of the quorum are healthy, move this " +
-	"node's __cluster_metadata-0 directory aside and start it again with an empty one"
+// restoreAdvice: a node without its vote must not come back as the voter that it was.
+const restoreAdvice = "restore the file from a backup; or, when other voters of the quorum are healthy, take this node out of them " +
+	"(kafka-metadata-quorum remove-controller), move its __cluster_metadata-0 and meta.properties aside and start it again"
 
 func damaged(path string, format string, args ...any) error {
 	return &DamagedError{Path: path, Err: fmt.Errorf(format, args...), Advice: restoreAdvice}
