@@ -91,7 +91,7 @@ func threeMachines(t *testing.T) (*machines, *rig) {
 		t.Fatal(err)
 	}
 	t.Cleanup(cl.Close)
-	r := &rig{t: t, ctx: ctx, cl: cl, adm: kadm.NewClient(cl)}
+	r := &rig{t: t, ctx: ctx, Cluster: &kafka.Cluster{}, cl: cl, adm: kadm.NewClient(cl)} // its nodes are machines
 	r.create("t", 3)
 	return m, r
 }
