@@ -17,6 +17,9 @@ func (v *view) alterReassignments(req *kmsg.AlterPartitionAssignmentsRequest) ([
 	resp := req.ResponseKind().(*kmsg.AlterPartitionAssignmentsResponse)
 	factorMayChange := req.Version < 1 || req.AllowReplicationFactorChange
 	resp.AllowReplicationFactorChange = factorMayChange
+	if len(req.Topics) == 0 {
+		resp.ErrorMessage = new(string) // Kafka's answer to nothing
+	}
 	var records []metadata.Record
 	for _, t := range req.Topics {
 		answered := kmsg.NewAlterPartitionAssignmentsResponseTopic()

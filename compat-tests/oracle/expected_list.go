@@ -18,6 +18,5 @@ var exceptions = []exception{
 	except(`^describe configs/broker/`, `\.Configs\.\{(controller\.quorum\.bootstrap\.servers|listeners)\}`,
 		"the harness gives Kafka a controller listener, which we do not need"),
 	except(`^describe quorum/good/v2$`, `\.Nodes\.\{\}\.Listeners$`, "as above: there is no controller listener to be shown"),
-	except(`^raft voters/add/`, ` (no|another) listener: `, "as above: there is no controller listener that one could lack"),
 	except("framing/bodies/key 24/v[45]", "trailing bytes", "Kafka never answers a batch of no transactions, and the connection is stuck; we answer it"),
 }

@@ -35,7 +35,8 @@ var samples = map[int16]string{
 	33: "alter configs/errors/v2", 34: "alter log dirs/v2", 35: "log dirs/topics/v5", 37: "create partitions/good/v3", 42: "delete groups/v3",
 	24: "txn add/partitions/v5", 25: "txn add offsets/v4", 26: "txn end/errors/v5", 27: "txn markers/errors/v2",
 	28: "txn offsets/commit and abort/v6", 61: "txn admin/describe producers", 65: "txn admin/describe", 66: "txn admin/list/v2",
-	43: "elect leaders/errors/v2", 55: "describe quorum/good/v2", 64: "unregister broker/unknown/v0", 44: "incremental alter configs/errors/v1", 60: "describe cluster/v2", 68: "consumer group/one member/v1", 69: "consumer group/describe/v1", 74: "list config resources/v1", 75: "describe topic partitions/topics/v0",
+	43: "elect leaders/errors/v2", 45: "alter reassignments/errors/v1", 46: "list reassignments/errors/v0", 57: "update features/v2",
+	80: "raft voters/add/v1", 81: "raft voters/remove/v0", 94: "unregister controller/v0", 55: "describe quorum/good/v2", 64: "unregister broker/unknown/v0", 44: "incremental alter configs/errors/v1", 60: "describe cluster/v2", 68: "consumer group/one member/v1", 69: "consumer group/describe/v1", 74: "list config resources/v1", 75: "describe topic partitions/topics/v0",
 }
 
 // TestFalsifiedFieldsAreFound shows that the comparison can fail: every field of a sample of responses of every key is
