@@ -49,7 +49,7 @@ func (n *network) delay() time.Duration {
 		return time.Millisecond
 	}
 	if n.rng.IntN(40) == 0 {
-		return time.Duration(n.rng.Int64N(int64(100 * n.slow)))
+		return time.Duration(n.rng.Int64N(int64(30 * n.slow)))
 	}
 	return time.Duration(n.rng.Int64N(int64(n.slow)))
 }

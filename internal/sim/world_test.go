@@ -57,7 +57,7 @@ func newWorld(t testing.TB, p plan) *world {
 		plan: p, t: t, durable: p.seed%2 == 1, log: zerolog.Nop(), net: newNetwork(p.seed), began: time.Now(),
 		rng: rand.New(rand.NewPCG(p.seed, 1)), dice: rand.New(rand.NewPCG(p.seed, 3)),
 	}
-	w.net.slow = time.Duration(w.ms(3)) * time.Millisecond
+	w.net.slow = time.Duration(3*min(p.tempo, 2)) * time.Millisecond // a network is as fast as ever
 	if os.Getenv("SIM_LOG") != "" {
 		w.log = zerolog.New(os.Stderr).With().Timestamp().Logger().Hook(simulatedTime{})
 	}
