@@ -48,10 +48,10 @@ func clusterComparisons(scale int64) []comparison {
 	cpuGiB := func(s sample) float64 { return s.cpuPerGiB }
 	p50, p99 := func(s sample) float64 { return s.p50 }, func(s sample) float64 { return s.p99 }
 	return []comparison{
-		{name: "cluster-produce64", brokers: 3, targets: both,
+		{name: "cluster-produce64", brokers: 3, warm: true, targets: both,
 			run:     produce(produceLoad{topic: "p64", partitions: 6, totalBytes: scale << 29, batchBytes: 65536, conns: 1, inFlight: 5}),
 			figures: []figure{{"acks=all, 64 KiB batches: CPU of all brokers, s/GiB", cpuGiB, "kafka", .5, 0}}},
-		{name: "cluster-rtt", brokers: 3, targets: both,
+		{name: "cluster-rtt", brokers: 3, warm: true, targets: both,
 			run:     func(t *target, _ int) (sample, error) { return rttLoad("rtt", 300, 5000)(t) },
 			figures: []figure{{"acks=all, rtt of a 300-byte batch: p50 ms", p50, "kafka", .5, 0}, {"acks=all, rtt of a 300-byte batch: p99 ms", p99, "kafka", .5, 0}}},
 		{name: "cluster-create", brokers: 3, rounds: 1, targets: both, run: createMany,

@@ -21,8 +21,9 @@ type row struct {
 // comparison is a load that several targets run in turn, with the figures taken from it.
 type comparison struct {
 	name    string
-	brokers int // of a target; 0: one
-	rounds  int // at most; 0: as many as are asked for
+	brokers int  // of a target; 0: one
+	rounds  int  // at most; 0: as many as are asked for
+	warm    bool // a round that does not count comes first: the JVMs of a cluster have little to do each
 	targets []string
 	run     func(t *target, round int) (sample, error)
 	figures []figure
@@ -116,6 +117,9 @@ func compare(ctx context.Context, c comparison, rounds int, scratch string) ([]r
 				}
 				running[name] = t
 				time.Sleep(time.Second)
+				if err := c.warmUp(t); err != nil {
+					return nil, fmt.Errorf("%s on %s: %w", c.name, name, err)
+				}
 			}
 			s, err := c.run(t, round)
 			if err != nil {
@@ -131,6 +135,13 @@ func compare(ctx context.Context, c comparison, rounds int, scratch string) ([]r
 		rows = append(rows, f.row(samples))
 	}
 	return rows, nil
+}
+
+func (c comparison) warmUp(t *target) (err error) {
+	if c.warm {
+		_, err = c.run(t, -1)
+	}
+	return err
 }
 
 func (f figure) row(samples map[string][]sample) row {
