@@ -144,7 +144,7 @@ func (p *producerState) update(b batch.Batch) (aborted AbortedTxn, ok bool) {
 	if b.ProducerID() <= batch.NoProducerID {
 		return AbortedTxn{}, false
 	}
-	if b.Transactional() {
+	if b.Transactional() && !p.verifyingNext(b) {
 		delete(p.verifying, b.ProducerID()) // it has begun, or ended
 	}
 	if b.Control() {

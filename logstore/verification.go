@@ -82,6 +82,13 @@ func (e *producerEntry) inTransaction(epoch int16) bool {
 	return e != nil && e.txnFirstOffset >= 0 && e.epoch == epoch
 }
 
+// verifyingNext says whether b is a marker that ends a transaction and raises the epoch (KIP-890), while the next one, of the new epoch, is being
+// verified: that goes on. Late records of the one that ends are fenced by their epoch.
+func (p *producerState) verifyingNext(b batch.Batch) bool {
+	v, e := p.verifying[b.ProducerID()], p.producers[b.ProducerID()]
+	return b.Control() && v != nil && e != nil && e.epoch < b.ProducerEpoch() && v.epoch >= b.ProducerEpoch()
+}
+
 // checkVerified refuses a batch that would begin a transaction nobody has found open.
 func (p *producerState) checkVerified(b batch.Batch, o AppendOptions) error {
 	if o.Guard == 0 || !b.Transactional() || p.producers[b.ProducerID()].inTransaction(b.ProducerEpoch()) {

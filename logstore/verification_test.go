@@ -136,3 +136,21 @@ func TestActiveProducers(t *testing.T) {
 		t.Errorf("%+v\nwant %+v", got, want)
 	}
 }
+
+// The marker of the transaction before may come while the next one, of the epoch that it raises to, is verified: that one begins. A late record of the one that has
+// ended does not.
+func TestMarkerWhileTheNextIsVerified(t *testing.T) {
+	v := newVerified(t)
+	v.write(producing{pid: 1}, v.start(1, 0, 0, true), nil)
+	next := v.start(1, 1, 0, true)
+	v.end(1, 1, 0, 2, nil)
+	v.write(producing{pid: 1}, next, kerr.InvalidProducerEpoch)
+	v.write(producing{pid: 1, epoch: 1}, next, nil)
+	v.end(1, 2, 0, 2, nil)
+	// Before transaction.version 2 the epoch stays, and nobody can tell.
+	v.write(producing{pid: 2}, v.start(2, 0, 0, false), nil)
+	v.end(2, 0, 0, 1, nil)
+	late := v.start(2, 0, 1, false)
+	v.end(2, 0, 0, 1, nil)
+	v.write(producing{pid: 2, seq: 1}, late, kerr.InvalidTxnState)
+}
