@@ -109,7 +109,7 @@ type round struct {
 	differing  []string // were started with other seeds
 }
 
-// askAll asks every seed at the same time. Its own answer tells the node which seed it is.
+// askAll asks every seed at the same time. Its own answer tells the node which seed it is; another's at its own address, that its id is taken.
 func (f *former) askAll(ctx context.Context) *round {
 	ctx, cancel := clock.WithTimeout(ctx, f.o.Clock, askTimeout)
 	defer cancel()
@@ -122,21 +122,16 @@ func (f *former) askAll(ctx context.Context) *round {
 		asked = nil // nobody is to consent to what is not to begin
 	}
 	for i, seed := range seeds {
-		if seed.NodeID == f.o.NodeID {
-			mu.Lock()
-			r.first = i == 0
-			mu.Unlock()
-			continue
-		}
 		asking.Go(func() {
 			answer, err := f.o.Ask(ctx, seed.Address, &protocol.FormRequest{NodeID: f.o.NodeID, Seeds: asked})
 			mu.Lock()
 			defer mu.Unlock()
+			own := seed.NodeID == f.o.NodeID
 			switch {
+			case own && err != nil, err == nil && answer.Incarnation == f.o.Incarnation:
+				r.first = r.first || i == 0
 			case err != nil:
 				r.missing = append(r.missing, seed.Address)
-			case answer.Incarnation == f.o.Incarnation:
-				r.first = i == 0
 			default:
 				r.take(seed, answer)
 			}

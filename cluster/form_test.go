@@ -117,6 +117,10 @@ func TestFormRefuses(t *testing.T) {
 			e.seeds = unnamed
 			e.nodes["2"] = NewKnowledge(1, incarnation(2), func() []Seed { return nil }, clock.System)
 		}, "", ErrWrongNode},
+		{"twin at its own address", "", func(e *electorate) {
+			e.nodes["1"] = NewKnowledge(1, incarnation(9), func() []Seed { return voters }, clock.System)
+			e.nodes["1"].Set("c")
+		}, "", ErrWrongNode},
 		{"too few", "", func(e *electorate) { clear(e.nodes) }, "", context.DeadlineExceeded},
 		{"other nodes", "", func(e *electorate) {
 			e.nodes["2"] = NewKnowledge(2, incarnation(2), func() []Seed { return voters[1:] }, clock.System)
