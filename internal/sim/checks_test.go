@@ -272,7 +272,7 @@ func readSome(log *logstore.Log, from, end int64) ([]byte, error) {
 func (c *checks) readMetadata([]member) string {
 	var best *replicaLog
 	for _, r := range c.parts[quorumLog].replicasOrNone() {
-		if r.log.HighWatermark() > c.next && (best == nil || r.log.HighWatermark() > best.log.HighWatermark()) {
+		if r.log.HighWatermark() > c.next && r.log.StartOffset() <= c.next && (best == nil || r.log.HighWatermark() > best.log.HighWatermark()) {
 			best = r
 		}
 	}
