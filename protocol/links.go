@@ -31,6 +31,13 @@ func (l *Links) Call(ctx context.Context, id int32, req kmsg.Request) (kmsg.Resp
 	return link.Call(ctx, req)
 }
 
+// Reset has the next call to node id dial.
+func (l *Links) Reset(id int32) {
+	if link := l.link(id); link != nil {
+		link.Reset()
+	}
+}
+
 func (l *Links) link(id int32) *Link {
 	l.mu.Lock()
 	defer l.mu.Unlock()

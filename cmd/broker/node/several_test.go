@@ -283,7 +283,9 @@ func TestReplicationMetrics(t *testing.T) {
 	if cut == c.leader() {
 		cut = (leader + 2) % 3
 	}
+	cl := c.client(kgo.RequiredAcks(kgo.LeaderAck()), kgo.DisableIdempotentWrite())
 	c.wires[cut].set(true)
+	produce(t, cl, "m", 0, 1) // who has all there is does not lag, however long it is silent
 	c.eventually("shrink", func() bool { return len(c.partition(leader, "m").ISR) == 2 })
 	changes := c.running[leader].metrics.Replicas
 	if s := c.running[leader].replicas.State(); s.UnderReplicated != 1 || changes.ISRShrinks.Load() == 0 {
