@@ -385,10 +385,6 @@ func (w *world) heal() {
 	w.trouble("everything is mended")
 	w.net.mend(true)
 	for _, m := range w.machines {
-		// A connection whose hello could not be proved in time (cluster.Identity) stays one of nobody's until it ends.
-		for _, o := range w.machines {
-			w.net.resetSome(m.host, o.host)
-		}
 		m.skew = 0
 		if m.now == nil {
 			continue
