@@ -135,19 +135,27 @@ func (p *peer) expire(which *poll) {
 	}
 }
 
-// outage logs the loss of a node and its return, once each.
-type outage struct{ lasting bool }
+// outage logs the loss of a node and its return, once each: nodes that start or stop together miss each other for a moment, and that is no news.
+type outage struct {
+	since  time.Time // zero: the node is reached
+	logged bool
+}
 
 func (o *outage) note(of PeersOptions, id int32, err error) {
-	if !o.lasting {
-		o.lasting = true
+	now := of.Clock.Now()
+	if o.since.IsZero() {
+		o.since = now
+	}
+	if !o.logged && now.Sub(o.since) >= loggedOutage {
+		o.logged = true
 		of.Logger.Warn().Err(err).Int32("node", id).Msg("a node of the metadata quorum cannot be reached")
 	}
 }
 
 func (o *outage) over(of PeersOptions, id int32) {
-	if o.lasting {
-		o.lasting = false
+	o.since = time.Time{}
+	if o.logged {
+		o.logged = false
 		of.Logger.Info().Int32("node", id).Msg("a node of the metadata quorum is reached again")
 	}
 }

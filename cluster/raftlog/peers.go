@@ -47,6 +47,7 @@ const (
 	maxKnownPeers    = 1000 // nodes that messages are kept for; etcd's Raft is made for far fewer
 	maxStrangers     = 500  // of these, before one that is unknown and not proven to be who it says is turned away
 	pollRetriesAfter = 200 * time.Millisecond
+	loggedOutage     = 3 * time.Second // shorter ones are not
 )
 
 // receiver is the node that Peers work for.

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 func newRootCommand(p process) *cobra.Command {
@@ -29,10 +31,17 @@ func newServeCommand(p process) *cobra.Command {
 		Short: "Run the broker until SIGTERM or SIGINT",
 		Long: "Run the broker until SIGTERM or SIGINT; another a second later stops it at once.\n\n" +
 			"Settings are Kafka's, from server.properties (--config), KAFKA_* variables and --set, each stronger than the one\n" +
-			"before. Without any, data goes to ./data and clients are served on localhost:9092.",
+			"before. Without any, data goes to ./data, clients are served on localhost:9092, and metrics, health and pprof on\n" +
+			"http://127.0.0.1:9640 (--set admin.listen=host:port moves them, --set admin.listen= turns them off).",
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), p, f) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkExclusive(cmd.Flags()); err != nil {
+				return err
+			}
+			return serve(cmd.Context(), p, f)
+		},
 	}
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
 	cmd.Flags().StringVar(&f.config, "config", "", "server.properties `file`")
 	cmd.Flags().StringVar(&f.listen, "listen", "", "`host:port` for clients (listeners=PLAINTEXT://host:port); port 0 takes a free one")
 	cmd.Flags().StringVar(&f.dataDir, "data-dir", "", "data `directory` (log.dirs)")
@@ -42,10 +51,27 @@ func newServeCommand(p process) *cobra.Command {
 	cmd.Flags().IntVar(&f.nodeID, "node-id", -1, "`id` of this node (node.id)")
 	cmd.Flags().StringVar(&f.join, "join", "", "`host:port,…` of nodes to find the others through, by gossip (gossip.join); the port is 7946 unless given")
 	cmd.Flags().IntVar(&f.expect, "expect", 0, "how many nodes begin a new cluster together (gossip.expect); without it the node waits for a cluster to join")
-	cmd.MarkFlagsMutuallyExclusive("brokers", "join")
-	cmd.MarkFlagsMutuallyExclusive("brokers", "node-id")
-	cmd.MarkFlagsMutuallyExclusive("data-dir", "ephemeral")
 	return cmd
+}
+
+// exclusiveFlags are pairs of which only one can be given.
+var exclusiveFlags = [][2]string{{"brokers", "join"}, {"brokers", "node-id"}, {"data-dir", "ephemeral"}}
+
+func checkExclusive(flags *pflag.FlagSet) error {
+	for _, pair := range exclusiveFlags {
+		if flags.Changed(pair[0]) && flags.Changed(pair[1]) {
+			return fmt.Errorf("--%s and --%s exclude each other", pair[0], pair[1])
+		}
+	}
+	return nil
+}
+
+// flagError says what a flag takes, where pflag says how it was parsed.
+func flagError(err error) error {
+	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		return fmt.Errorf("--%s=%s: not a value of type %s", invalid.GetFlag().Name, invalid.GetValue(), invalid.GetFlag().Value.Type())
+	}
+	return err
 }
 
 func newVersionCommand() *cobra.Command {

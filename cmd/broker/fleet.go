@@ -134,6 +134,9 @@ func (f *serveFlags) loadFleet(files vfs.FS, env []string, r *reserved) ([]*conf
 		return nil, fmt.Errorf("config: --brokers=%d: from 1 to %d", f.brokers, maxFleet)
 	}
 	common, err := f.load(files, env, nil)
+	if err == nil && f.brokers == 1 {
+		err = checkSingle(files, common)
+	}
 	if err != nil || f.brokers == 1 {
 		return []*config.Broker{common}, err
 	}
@@ -168,11 +171,31 @@ func (f *serveFlags) checkFleet(files vfs.FS, common *config.Broker) error {
 		}
 	}
 	for _, dir := range common.LogDirs {
-		if _, err := vfs.ReadFile(files, path.Join(dir, "meta.properties"), maxConfigBytes); !errors.Is(err, fs.ErrNotExist) {
+		if hasBroker(files, dir) {
 			return fmt.Errorf("config: --brokers=%d: %s has the data of a single broker; name another --data-dir", f.brokers, dir)
 		}
 	}
 	return nil
+}
+
+// checkSingle refuses a single broker where those of --brokers have their data: its own would lock them out.
+func checkSingle(files vfs.FS, cfg *config.Broker) error {
+	for _, dir := range cfg.LogDirs {
+		n := 0
+		for n < maxFleet && hasBroker(files, path.Join(dir, strconv.Itoa(n+1))) {
+			n++
+		}
+		if n > 1 && !hasBroker(files, dir) {
+			return fmt.Errorf("config: %s holds the brokers of --brokers; start it with --brokers %d, or name another --data-dir", dir, n)
+		}
+	}
+	return nil
+}
+
+// hasBroker says whether a directory is a broker's; one that cannot be read may be.
+func hasBroker(files vfs.FS, dir string) bool {
+	_, err := vfs.ReadFile(files, path.Join(dir, "meta.properties"), maxConfigBytes)
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // ownOf are the properties of the broker at an index: ports one after the other, directories by number.

@@ -52,6 +52,13 @@ func TestBrokersFlag(t *testing.T) {
 	if line := <-p.lines; !strings.Contains(line, "has the data of a single broker") || p.wait() != 1 {
 		t.Error(line)
 	}
+	p = runProgram(t, nil, "serve", "--listen", "127.0.0.1:0", "--data-dir", dir, "--set", "admin.listen=")
+	if line := <-p.lines; !strings.Contains(line, dir+" holds the brokers of --brokers; start it with --brokers 3, or name another --data-dir") || p.wait() != 1 {
+		t.Error(line)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 3 {
+		t.Errorf("%v, %v: something was written beside the brokers", entries, err)
+	}
 }
 
 // consumeGroup writes a record and reads all that earlier runs have written, too.

@@ -178,7 +178,12 @@ func TestOneLineAndExitCode1(t *testing.T) {
 		{"serve --data-dir DIR --set num.partitons=1", "did you mean num.partitions?"},
 		{"serve --data-dir DIR --set nonsense", "--set nonsense: not key=value"},
 		{"serve --data-dir DIR --listen nonsense", "--listen=nonsense: not host:port"},
-		{"serve --ephemeral --data-dir DIR", "[data-dir ephemeral]"},
+		{"serve --ephemeral --data-dir DIR", "grete: --data-dir and --ephemeral exclude each other"},
+		{"serve --brokers 3 --node-id 1", "grete: --brokers and --node-id exclude each other"},
+		{"serve --brokers 3 --join a", "grete: --brokers and --join exclude each other"},
+		{"serve --brokers x", "grete: --brokers=x: not a value of type int"},
+		{"serve --data-dir DIR --set log.retention.ms=abc", "grete: config: log.retention.ms=abc (--set): Not a number of type LONG\n"},
+		{"serve --data-dir DIR --set process.roles=controller", "listeners=CONTROLLER://localhost:9093"},
 		{"serve --nonsense", "unknown flag: --nonsense"},
 		{"nonsense", `unknown command "nonsense"`},
 	} {

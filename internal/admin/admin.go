@@ -41,7 +41,7 @@ type Server struct {
 func Start(addr string, o Options) (*Server, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("admin.listen=%s: %w", addr, reason(err))
+		return nil, fmt.Errorf("admin.listen=%s: %w; --set admin.listen=host:port names another address, --set admin.listen= none", addr, reason(err))
 	}
 	s := &Server{addr: l.Addr(), served: make(chan error, 1), http: &http.Server{
 		Handler: newMux(o), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,

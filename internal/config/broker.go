@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -117,7 +118,7 @@ func (b *Broker) loadListeners(st *static, s Sources) error {
 		return st.refuse("listeners", "there must be a listener that is not among controller.listener.names")
 	}
 	if !b.IsBroker && len(b.Listeners) > 0 {
-		return st.refuse("listeners", "listener "+b.Listeners[0].Name+" is not one of controller.listener.names, and this node is no broker")
+		return st.refuse("listeners", "listener "+b.Listeners[0].Name+" is not one of controller.listener.names, and this node is no broker"+b.exampleController(st, controllers))
 	}
 	for _, l := range all {
 		if l.Protocol != Plaintext {
@@ -128,6 +129,14 @@ func (b *Broker) loadListeners(st *static, s Sources) error {
 		return err
 	}
 	return b.loadInterBroker(st)
+}
+
+// exampleController helps who has set process.roles alone.
+func (b *Broker) exampleController(st *static, names []string) string {
+	if st.from["listeners"] != fromEmbedded || len(names) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; a controller has for example listeners=%s://localhost:9093 and controller.quorum.voters=%d@localhost:9093", names[0], b.NodeID)
 }
 
 func (b *Broker) controllerListeners() []string {

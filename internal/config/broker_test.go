@@ -107,7 +107,7 @@ func TestRefusals(t *testing.T) {
 		{"retention.ms=1", "config: retention.ms=1 (f): nobody knows this property: it is a topic's; the broker's default is log.retention.ms"},
 		{"message.max.bytes=-1", "config: message.max.bytes=-1 (f): Value must be at least 0; allowed: int of at least 0"},
 		{"log.cleanup.policy=x", "config: log.cleanup.policy=x (f): String must be one of: compact, delete; allowed: a list, of compact, delete"},
-		{"auto.create.topics.enable=yes", "config: auto.create.topics.enable=yes (f): Expected value to be either true or false; allowed: true or false"},
+		{"auto.create.topics.enable=yes", "config: auto.create.topics.enable=yes (f): Expected value to be either true or false"},
 		{"listeners=SSL://:1", "config: listeners=SSL://:1 (f): listener SSL uses SSL; only PLAINTEXT is supported yet"},
 		{"listeners=X://:1", "config: listeners=X://:1 (f): no security protocol defined for listener X in listener.security.protocol.map"},
 		{"listeners=PLAINTEXT://0.0.0.0:1", "config: listeners=PLAINTEXT://0.0.0.0:1 (f): clients cannot reach 0.0.0.0: " +

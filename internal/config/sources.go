@@ -140,7 +140,11 @@ func checkAssignment(a Assignment) error {
 		if v, ok := errors.AsType[*ValueError](err); ok {
 			reason = v.Reason
 		}
-		return &StartError{a.Name, shownValue(d, a.Value), a.From, strings.TrimSuffix(reason, ".") + "; allowed: " + d.Allowed()}
+		reason = strings.TrimSuffix(reason, ".")
+		if d.rule.kind != anything { // else the reason names the type, and more is not to be said
+			reason += "; allowed: " + d.Allowed()
+		}
+		return &StartError{a.Name, shownValue(d, a.Value), a.From, reason}
 	}
 	return nil
 }

@@ -21,10 +21,17 @@ import (
 const (
 	joinEvery   = 50 * time.Millisecond // after an attempt that failed
 	joinTimeout = 5 * time.Second       // for one attempt
+	loggedWait  = 3 * time.Second       // a shorter one is not logged: nodes that start together wait for an election
 )
 
 // errNotAdmitted: the quorum refuses this node, and will refuse it again.
 var errNotAdmitted = errors.New("the metadata quorum refuses this node")
+
+// errUnanswered: a node did not answer within joinTimeout.
+var errUnanswered = errors.New("no answer")
+
+// errNoLeader: whoever is asked knows no leader, or waits for one longer than is waited for the answer.
+var errNoLeader = errors.New("the metadata quorum has no leader: no majority of its voters answers")
 
 // controllerPrincipal is whom requests of nodes among themselves come from.
 var controllerPrincipal = protocol.Principal{Type: "User", Name: "ANONYMOUS"}
@@ -98,13 +105,13 @@ func (n *Node) join(ctx context.Context, self raftlog.Member) error {
 	for _, l := range self.Listeners {
 		req.Listeners = append(req.Listeners, protocol.JoinListener{Name: l.Listener, Host: l.Host, Port: l.Port, SecurityProtocol: l.SecurityProtocol})
 	}
-	said := ""
+	said, began := "", n.o.Clock.Now()
 	for {
 		err := n.tryJoin(ctx, req)
 		if err == nil || errors.Is(err, errNotAdmitted) {
 			return err
 		}
-		if text := err.Error(); text != said {
+		if text := err.Error(); text != said && ctx.Err() == nil && n.o.Clock.Now().Sub(began) >= loggedWait {
 			said = text
 			n.o.Log.Info().Err(err).Msg("waiting to be let into the metadata quorum")
 		}
@@ -114,7 +121,7 @@ func (n *Node) join(ctx context.Context, self raftlog.Member) error {
 	}
 }
 
-// tryJoin asks everybody once.
+// tryJoin asks everybody once. One that answers without a leader says more than another that does not answer.
 func (n *Node) tryJoin(ctx context.Context, req *protocol.JoinRequest) (err error) {
 	if self, known := n.members().Find(req.NodeID); known && self.Voter { // it may lead, and knows who does
 		resp, err := n.quorum.Join(ctx, req)
@@ -124,8 +131,12 @@ func (n *Node) tryJoin(ctx context.Context, req *protocol.JoinRequest) (err erro
 	for _, address := range n.whoMayLead() {
 		resp, called := n.callOnce(ctx, address, n.peerOptions(), req)
 		answer, _ := resp.(*protocol.JoinResponse)
-		if err = n.admitted(answer, called); err == nil || errors.Is(err, errNotAdmitted) {
-			return err
+		answered := n.admitted(answer, called)
+		if answered == nil || errors.Is(answered, errNotAdmitted) {
+			return answered
+		}
+		if !errors.Is(err, errNoLeader) {
+			err = answered
 		}
 	}
 	return err
@@ -149,7 +160,10 @@ func (n *Node) whoMayLead() []string {
 
 // admitted reads an answer to a JoinRequest.
 func (n *Node) admitted(resp *protocol.JoinResponse, err error) error {
-	if err != nil {
+	switch {
+	case errors.Is(err, errUnanswered) || errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%w (%w)", errNoLeader, err)
+	case err != nil:
 		return err
 	}
 	switch resp.ErrorCode {
@@ -164,7 +178,16 @@ func (n *Node) admitted(resp *protocol.JoinResponse, err error) error {
 	case kerr.DuplicateVoter.Code, kerr.InconsistentClusterID.Code, kerr.DuplicateBrokerRegistration.Code:
 		return fmt.Errorf("%w: %s", errNotAdmitted, *resp.ErrorMessage)
 	}
-	return kerr.ErrorForCode(resp.ErrorCode)
+	return notAdmittedYet(resp.ErrorCode)
+}
+
+// notAdmittedYet is why a node may be let in later.
+func notAdmittedYet(code int16) error {
+	err := kerr.ErrorForCode(code)
+	if code == kerr.RequestTimedOut.Code || code == kerr.NotController.Code {
+		return fmt.Errorf("%w (%w)", errNoLeader, err)
+	}
+	return err
 }
 
 // poll has a node that nobody can dial fetch from the voters.
@@ -208,11 +231,15 @@ func (n *Node) vote(ctx context.Context, self raftlog.Member) error {
 
 // callOnce asks over a connection of its own.
 func (n *Node) callOnce(ctx context.Context, address string, o protocol.ClientOptions, req kmsg.Request) (kmsg.Response, error) {
-	ctx, cancel := clock.WithTimeout(ctx, n.o.Clock, joinTimeout)
+	limited, cancel := clock.WithTimeout(ctx, n.o.Clock, joinTimeout)
 	defer cancel()
 	link := protocol.NewLink(func() (string, bool) { return address, true }, o)
 	defer link.Close()
-	return link.Call(ctx, req)
+	resp, err := link.Call(limited, req)
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		err = fmt.Errorf("%w from %s within %v", errUnanswered, address, joinTimeout)
+	}
+	return resp, err
 }
 
 // registerController makes this controller known to clients and to the others.
