@@ -109,7 +109,8 @@ func (n *Node) admit(q raftlog.Quorum, req *protocol.JoinRequest) (c raftlog.Cha
 			"take it out (kafka-metadata-quorum remove-controller --controller-id %d --controller-directory-id %v) and start it again",
 			req.NodeID, n.o.ClusterID, old.DirectoryID, metadata.UUID(req.DirectoryID), req.NodeID, old.DirectoryID)
 	case clock.Millis(n.o.Clock)-max(old.HeardMs, q.SinceMs) < n.o.Config.Int("broker.session.timeout.ms"):
-		return c, false, refuse(kerr.DuplicateBrokerRegistration, "node id %d is in use by a node with directory %v", req.NodeID, old.DirectoryID)
+		return c, false, refuse(kerr.DuplicateBrokerRegistration, "node id %d is in use by a node with directory %v, or was within the last %d ms",
+			req.NodeID, old.DirectoryID, n.o.Config.Int("broker.session.timeout.ms"))
 	}
 	// Raft believes that the node still has what it once acknowledged: it has to leave before it comes anew.
 	return raftlog.Change{Remove: &req.NodeID}, true, nil
