@@ -38,6 +38,9 @@ func newServeCommand(p process) *cobra.Command {
 			if err := checkExclusive(cmd.Flags()); err != nil {
 				return err
 			}
+			if err := f.check(cmd.Flags().Changed); err != nil {
+				return err
+			}
 			return serve(cmd.Context(), p, f)
 		},
 	}

@@ -184,6 +184,12 @@ func TestOneLineAndExitCode1(t *testing.T) {
 		{"serve --brokers x", "grete: --brokers=x: not a value of type int"},
 		{"serve --data-dir DIR --set log.retention.ms=abc", "grete: config: log.retention.ms=abc (--set): Not a number of type LONG\n"},
 		{"serve --data-dir DIR --set process.roles=controller", "listeners=CONTROLLER://localhost:9093"},
+		{"serve --data-dir DIR --node-id -1 --join a", "--node-id=-1: a node id is at least 0"},
+		{"serve --data-dir DIR --node-id 1 --join a --expect -2", "--expect=-2: must be at least 0"},
+		{"serve --data-dir DIR --join a --expect 3", "needs node.id (--node-id)"},
+		{"serve --data-dir DIR --node-id 1 --expect 3", "needs gossip.join"},
+		{"serve --data-dir DIR --node-id 1 --join a:b:c", "gossip.join=a:b:c (--join): a:b:c is not host:port"},
+		{"serve --data-dir DIR --node-id 1 --join ,", "gossip.join=, (--join): an entry is empty"},
 		{"serve --nonsense", "unknown flag: --nonsense"},
 		{"nonsense", `unknown command "nonsense"`},
 	} {

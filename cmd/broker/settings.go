@@ -30,6 +30,17 @@ type serveFlags struct {
 	tempDir                 string // of --ephemeral, once it exists
 }
 
+// check refuses numbers that mean "not given" here and that somebody has given.
+func (f *serveFlags) check(given func(flag string) bool) error {
+	switch {
+	case given("node-id") && f.nodeID < 0:
+		return fmt.Errorf("config: --node-id=%d: a node id is at least 0", f.nodeID)
+	case given("expect") && f.expect < 0:
+		return fmt.Errorf("config: --expect=%d: must be at least 0", f.expect)
+	}
+	return nil
+}
+
 // load reads all sources of the configuration; own has what one of several brokers does not share.
 func (f *serveFlags) load(fs vfs.FS, env []string, own map[string]string) (*config.Broker, error) {
 	s := config.Sources{Env: env, FileName: f.config, Hostname: f.hostname()}

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"math"
 	"net"
+	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -72,7 +74,10 @@ func (b *Broker) loadGossip(st *static, _ Sources) error {
 	g.Key, g.Expect = key, int(b.Int("gossip.expect"))
 	for _, seed := range b.List("gossip.join") {
 		address := withGossipPort(seed)
-		if address == "" {
+		switch {
+		case seed == "":
+			return st.refuse("gossip.join", "an entry is empty")
+		case address == "":
 			return st.refuse("gossip.join", seed+" is not host:port")
 		}
 		g.Join = append(g.Join, address)
@@ -85,6 +90,8 @@ func (b *Broker) loadGossip(st *static, _ Sources) error {
 	switch {
 	case g.Expect > 0 && len(g.Join) == 0:
 		return st.refuse("gossip.expect", "needs gossip.join")
+	case b.Finds() && st.from["node.id"] == fromEmbedded:
+		return st.refuse("gossip.join", "needs node.id (--node-id), another on every node")
 	case g.Expect > 0 && len(b.Voters)+len(b.BootstrapServers) > 0:
 		return st.refuse("gossip.expect", "the nodes that begin a cluster are named already, in "+votersName+" or "+bootstrapName)
 	case g.Listen == nil && len(g.Join) > 0:
@@ -115,16 +122,22 @@ func (b *Broker) voterHosts() []string {
 	return hosts
 }
 
-// withGossipPort completes host or host:port; "" when it is neither.
+// withGossipPort completes host or host:port, where an IPv6 address without port may do without brackets; "" when it is neither.
 func withGossipPort(seed string) string {
 	host, port, err := net.SplitHostPort(seed)
 	if err != nil {
-		host, port = strings.Trim(seed, "[]"), GossipPort
+		host, port = strings.TrimSuffix(strings.TrimPrefix(seed, "["), "]"), GossipPort
 	}
-	if host == "" || strings.ContainsAny(host, "/ ") || port == "" {
+	number, err := strconv.ParseUint(port, 10, 16)
+	if host == "" || err != nil || number == 0 || strings.ContainsAny(host, "/ []") || strings.Contains(host, ":") && !isIPv6(host) {
 		return ""
 	}
 	return net.JoinHostPort(host, port)
+}
+
+func isIPv6(host string) bool {
+	address, err := netip.ParseAddr(host)
+	return err == nil && address.Is6()
 }
 
 // parseGossipKey reads base64 of an AES key; "" is none.

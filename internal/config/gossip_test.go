@@ -13,6 +13,7 @@ func TestGossipSettings(t *testing.T) {
 		listen string // "": none
 		join   []string
 	}{
+		{"node.id=2\ngossip.join=a,[::1]:7,::1,[fe80::1]", ":7946", []string{"a:7946", "[::1]:7", "[::1]:7946", "[fe80::1]:7946"}},
 		{"", "", nil}, // a lone broker opens no socket for it
 		{"listeners=PLAINTEXT://a:1,gossip://:7000", ":7000", nil},
 		{"listeners=PLAINTEXT://:1,GOSSIP://:7000\nadvertised.listeners=PLAINTEXT://b:1,GOSSIP://b:7000", ":7000", nil},
@@ -40,9 +41,19 @@ func TestGossipSettingsRefused(t *testing.T) {
 	for file, want := range map[string]string{
 		"gossip.key=secret": "gossip.key=[hidden] (f): must be base64 of 16, 24 or 32 bytes",
 		"gossip.key=" + base64.StdEncoding.EncodeToString(make([]byte, 20)): "must be base64",
-		"gossip.join=:1":   "is not host:port",
-		"gossip.expect=3":  "needs gossip.join",
-		"gossip.expect=-1": "gossip.expect",
+		"gossip.join=:1":                                      "is not host:port",
+		"node.id=1\ngossip.join=a:b:c":                        "a:b:c is not host:port",
+		"node.id=1\ngossip.join=http://a":                     "http://a is not host:port",
+		"node.id=1\ngossip.join=a:99999":                      "a:99999 is not host:port",
+		"node.id=1\ngossip.join=a:0":                          "a:0 is not host:port",
+		"node.id=1\ngossip.join=a:http":                       "a:http is not host:port",
+		"node.id=1\ngossip.join=127.0.0.1:7946:1":             "127.0.0.1:7946:1 is not host:port",
+		"node.id=1\ngossip.join=a/b":                          "a/b is not host:port",
+		"node.id=1\ngossip.join=,":                            "an entry is empty",
+		"node.id=1\ngossip.join=a,,b":                         "an entry is empty",
+		"gossip.join=a":                                       "needs node.id",
+		"gossip.expect=3":                                     "needs gossip.join",
+		"gossip.expect=-1":                                    "gossip.expect",
 		"listeners=PLAINTEXT://a:1,GOSSIP://a:2,GOSSIP://a:3": "GOSSIP comes twice",
 	} {
 		_, err := Load(Sources{File: []byte(file), FileName: "f"})
