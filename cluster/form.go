@@ -24,11 +24,15 @@ var (
 	ErrOtherCluster = errors.New("different clusters")
 	// ErrWrongNode: another node answers at a node's address, or two nodes have one id.
 	ErrWrongNode = errors.New("wrong node")
+	// ErrOtherExpect: the cluster that was found was begun by another number of nodes than this one was told.
+	ErrOtherExpect = errors.New("gossip.expect differs")
 )
 
 const (
 	askEvery   = 200 * time.Millisecond
 	askTimeout = time.Second
+	// repeatEvery is how often it is said again what a node waits for.
+	repeatEvery = 30 * time.Second
 )
 
 // AnyNode is the id of a seed of whom only the address is known.
@@ -66,6 +70,8 @@ type FormOptions struct {
 	// Ask sends a request to a controller listener.
 	Ask   func(ctx context.Context, address string, req *protocol.FormRequest) (*protocol.FormResponse, error)
 	NewID func() string
+	// Unjoined are gossip's seeds that have not let this node in, nil where there is no gossip.
+	Unjoined func() []Unjoined
 	// Own is what this node answers others meanwhile.
 	Own   *Knowledge
 	Clock clock.Clock
@@ -77,7 +83,7 @@ type FormOptions struct {
 // is this node alone until others join. They learn it when that node's Knowledge has it, which must not be before it is on disk.
 func Form(ctx context.Context, o FormOptions) (clusterID string, begins bool, err error) {
 	f := former{o}
-	waiting := ""
+	waiting, said := "", time.Time{}
 	for {
 		r := f.askAll(ctx)
 		id, err := r.judge(o)
@@ -87,8 +93,8 @@ func Form(ctx context.Context, o FormOptions) (clusterID string, begins bool, er
 		if r.first && r.consenting+1 >= o.Needed && o.Own.begin(r.seeds) {
 			return o.NewID(), true, nil
 		}
-		if text := r.wanting(o.Needed); text != waiting {
-			waiting = text
+		if text, now := r.wanting(o), o.Clock.Now(); text != waiting || now.Sub(said) >= repeatEvery {
+			waiting, said = text, now
 			o.Log.Info().Str("nodes", text).Msg("waiting for other nodes to form a cluster")
 		}
 		if err := clock.Pause(ctx, o.Clock, askEvery); err != nil {
@@ -107,6 +113,7 @@ type round struct {
 	seeds      []string
 	missing    []string
 	differing  []string // were started with other seeds
+	expecting  []string // were started with another gossip.expect
 }
 
 // askAll asks every seed at the same time. Its own answer tells the node which seed it is; another's at its own address, that its id is taken.
@@ -133,7 +140,7 @@ func (f *former) askAll(ctx context.Context) *round {
 			case err != nil:
 				r.missing = append(r.missing, seed.Address)
 			default:
-				r.take(seed, answer)
+				r.take(seed, answer, f.o.Own.Expect)
 			}
 		})
 	}
@@ -141,9 +148,11 @@ func (f *former) askAll(ctx context.Context) *round {
 	return r
 }
 
-func (r *round) take(seed Seed, answer *protocol.FormResponse) {
+func (r *round) take(seed Seed, answer *protocol.FormResponse, expect int32) {
 	r.answers[seed] = answer
 	switch {
+	case expect != 0 && answer.Expect != 0 && answer.Expect != expect:
+		r.expecting = append(r.expecting, fmt.Sprintf("gossip.expect is %d here and %d on node %d", expect, answer.Expect, answer.NodeID))
 	case answer.Consent:
 		r.consenting++
 	case answer.ClusterID == "":
@@ -167,27 +176,63 @@ func (r *round) judge(o FormOptions) (id string, err error) {
 			return "", fmt.Errorf("%w: node %d belongs to %s, this node's data or another node to %s", ErrOtherCluster, a.NodeID, a.ClusterID, id)
 		}
 	}
+	if o.ClusterID == "" && id != "" && o.Own.Expect != 0 {
+		return id, r.agree(o.Own.Expect)
+	}
 	return id, nil
 }
 
+// agree refuses a new node that expects another number of nodes than all that know the cluster and say how many they expected.
+func (r *round) agree(expect int32) (err error) {
+	for _, a := range r.answers {
+		switch {
+		case a.ClusterID == "" || a.Expect == 0:
+		case a.Expect == expect:
+			return nil
+		default:
+			err = fmt.Errorf("%w: %d here and %d on node %d, which is of cluster %s already; a node that follows a cluster needs none", ErrOtherExpect, expect, a.Expect, a.NodeID, a.ClusterID)
+		}
+	}
+	return err
+}
+
 // wanting says what there is to wait for.
-func (r *round) wanting(needed int) string {
+func (r *round) wanting(o FormOptions) string {
 	slices.Sort(r.missing)
 	slices.Sort(r.differing)
-	var parts []string
+	slices.Sort(r.expecting)
+	parts := slices.Clone(r.expecting)
 	if len(r.missing) > 0 {
 		parts = append(parts, "no answer from "+strings.Join(r.missing, ", "))
 	}
-	if len(r.differing) > 0 {
+	if len(r.differing) > 0 && len(r.seeds) >= o.Needed {
 		parts = append(parts, "other nodes are named in the configuration of "+strings.Join(r.differing, ", "))
 	}
+	var unjoined []Unjoined
+	if o.Unjoined != nil {
+		unjoined = o.Unjoined()
+	}
+	for _, u := range unjoined {
+		parts = append(parts, u.Seed+": "+u.Why)
+	}
 	switch {
-	case needed == Never:
-		return "no node that was found knows a cluster; gossip.expect begins one"
-	case len(r.seeds) < needed:
-		return fmt.Sprintf("%d of %d are found", len(r.seeds), needed)
+	case o.Needed == Never:
+		parts = slices.Insert(parts, 0, r.noCluster(unjoined))
+	case len(r.seeds) < o.Needed:
+		parts = slices.Insert(parts, 0, fmt.Sprintf("%d of %d are found", len(r.seeds), o.Needed))
 	case len(parts) == 0:
 		return "the first of the nodes is to begin"
 	}
 	return strings.Join(parts, "; ")
+}
+
+// noCluster is for a node that begins none. How one is begun is no advice where somebody is there.
+func (r *round) noCluster(unjoined []Unjoined) string {
+	switch {
+	case len(r.answers) > 0:
+		return "no node that was found knows a cluster yet"
+	case len(r.missing) > 0 || slices.ContainsFunc(unjoined, func(u Unjoined) bool { return u.Answers }):
+		return "no node that knows a cluster was found"
+	}
+	return "no other node was found; gossip.expect begins a cluster"
 }

@@ -3,8 +3,10 @@ package cluster
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -20,6 +22,11 @@ type electorate struct {
 	nodes map[string]*Knowledge // nil: does not answer
 	drawn int
 	seeds []Seed
+
+	// of the node that looks for its cluster
+	expect int32
+	log    zerolog.Logger
+	change func(o *FormOptions)
 }
 
 func (e *electorate) ask(_ context.Context, address string, req *protocol.FormRequest) (*protocol.FormResponse, error) {
@@ -32,16 +39,22 @@ func (e *electorate) ask(_ context.Context, address string, req *protocol.FormRe
 }
 
 func (e *electorate) form(ctx context.Context, id int32, known string) (string, bool, error) {
-	return Form(ctx, FormOptions{
-		NodeID: id, Incarnation: incarnation(id), ClusterID: known, Seeds: func() []Seed { return e.seeds }, Needed: 2, Ask: e.ask, Own: NewKnowledge(id, incarnation(id), func() []Seed { return e.seeds }, clock.System),
-		Clock: clock.System, Log: zerolog.Nop(),
+	own := NewKnowledge(id, incarnation(id), func() []Seed { return e.seeds }, clock.System)
+	own.Expect = e.expect
+	o := FormOptions{
+		NodeID: id, Incarnation: incarnation(id), ClusterID: known, Seeds: func() []Seed { return e.seeds }, Needed: 2, Ask: e.ask, Own: own,
+		Clock: clock.System, Log: e.log,
 		NewID: func() string {
 			e.mu.Lock()
 			defer e.mu.Unlock()
 			e.drawn++
 			return "drawn"
 		},
-	})
+	}
+	if e.change != nil {
+		e.change(&o)
+	}
+	return Form(ctx, o)
 }
 
 func incarnation(id int32) uuid.UUID { return uuid.UUID{1, byte(id)} }
@@ -53,7 +66,7 @@ var voters = []Seed{{1, "1"}, {2, "2"}, {3, "3"}}
 var unnamed = []Seed{{AnyNode, "1"}, {AnyNode, "2"}, {AnyNode, "3"}}
 
 func newElectorate(seeds []Seed, ids ...int32) *electorate {
-	e := &electorate{nodes: map[string]*Knowledge{}, seeds: seeds}
+	e := &electorate{nodes: map[string]*Knowledge{}, seeds: seeds, log: zerolog.Nop()}
 	for _, id := range ids {
 		e.nodes[address(id)] = NewKnowledge(id, incarnation(id), func() []Seed { return seeds }, clock.System)
 	}
@@ -121,6 +134,17 @@ func TestFormRefuses(t *testing.T) {
 			e.nodes["1"] = NewKnowledge(1, incarnation(9), func() []Seed { return voters }, clock.System)
 			e.nodes["1"].Set("c")
 		}, "", ErrWrongNode},
+		{"other expect, nobody says", "", func(e *electorate) { e.expect = 5; e.nodes["2"].Set("c") }, "c", nil},
+		{"other expect", "", func(e *electorate) { e.expect = 5; e.nodes["2"].Set("c"); e.nodes["2"].Expect = 3 }, "c", ErrOtherExpect},
+		{"other expect of one", "", func(e *electorate) {
+			e.expect = 3
+			for id, expect := range map[string]int32{"2": 3, "3": 5} {
+				e.nodes[id].Set("c")
+				e.nodes[id].Expect = expect
+			}
+		}, "c", nil},
+		{"other expect, known", "c", func(e *electorate) { e.expect = 5; e.nodes["2"].Set("c"); e.nodes["2"].Expect = 3 }, "c", nil},
+		{"other expect while forming", "", func(e *electorate) { e.expect = 3; e.nodes["2"].Expect = 5; e.nodes["3"] = nil }, "", context.DeadlineExceeded},
 		{"too few", "", func(e *electorate) { clear(e.nodes) }, "", context.DeadlineExceeded},
 		{"other nodes", "", func(e *electorate) {
 			e.nodes["2"] = NewKnowledge(2, incarnation(2), func() []Seed { return voters[1:] }, clock.System)
@@ -135,6 +159,45 @@ func TestFormRefuses(t *testing.T) {
 		if id != tt.want || !errors.Is(err, tt.err) || begins || e.drawn > 0 {
 			t.Errorf("%s: %q, %v, drawn %d times", tt.name, id, err, e.drawn)
 		}
+	}
+}
+
+// What a node waits for is said at once and every half minute, with the seeds of gossip that are silent; how a cluster is begun, to whom found nobody.
+func TestFormSaysWhatItWaitsFor(t *testing.T) {
+	const advice = "gossip.expect begins a cluster"
+	refused := Unjoined{"b:7946", "no answer: connection refused", false}
+	foreign := Unjoined{"c:7946", "it answers, but not with this node's gossip.key", true}
+	for _, tt := range []struct {
+		ids      []int32
+		needed   int
+		unjoined []Unjoined
+		prepare  func(e *electorate)
+		want     string
+	}{
+		{nil, Never, nil, func(e *electorate) { e.seeds = voters[:1] }, "no other node was found; " + advice},
+		{nil, Never, []Unjoined{refused}, func(e *electorate) { e.seeds = voters[:1] }, "no other node was found; " + advice + "; b:7946: no answer: connection refused"},
+		{nil, Never, []Unjoined{foreign}, func(e *electorate) { e.seeds = voters[:1] }, "no node that knows a cluster was found; c:7946: it answers, but not with this node's gossip.key"},
+		{[]int32{2}, Never, nil, func(e *electorate) { e.seeds = voters[:2] }, "no node that was found knows a cluster yet"},
+		{[]int32{2}, 3, []Unjoined{refused}, func(e *electorate) { e.seeds = voters[:2] }, "2 of 3 are found; b:7946: no answer: connection refused"},
+		{[]int32{2}, 2, nil, func(e *electorate) { e.seeds = voters[:2]; e.expect = 2; e.nodes["2"].Expect = 3 }, "gossip.expect is 2 here and 3 on node 2"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			log := &lines{}
+			e := newElectorate(voters, tt.ids...)
+			tt.prepare(e)
+			e.log = zerolog.New(log)
+			e.change = func(o *FormOptions) {
+				o.Needed, o.Unjoined = tt.needed, func() []Unjoined { return tt.unjoined }
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 2*repeatEvery+time.Second)
+			defer cancel()
+			if _, _, err := e.form(ctx, 1, ""); !strings.Contains(err.Error(), "no cluster was formed; "+tt.want+": ") {
+				t.Error(err)
+			}
+			if n := strings.Count(log.text.String(), `"nodes":"`+tt.want+`"`); n != 3 {
+				t.Errorf("%q is said %d times: %s", tt.want, n, log.text.String())
+			}
+		})
 	}
 }
 

@@ -21,6 +21,8 @@ type Membership interface {
 	Peers() []Peer
 	// Doubtful are nodes that gossip keeps out: of this node's id, or of another cluster.
 	Doubtful() []Peer
+	// Unjoined are the seeds that have not let this node in when they were asked last.
+	Unjoined() []Unjoined
 	// Asked is closed once every seed was asked.
 	Asked() <-chan struct{}
 	// Formed tells the others which cluster this node belongs to; nodes of others are kept out from then on.
@@ -81,6 +83,7 @@ type Gossip struct {
 	self     Peer
 	known    map[string]*known // by name
 	doubtful []Peer
+	unjoined map[string]Unjoined // by seed
 	leaving  bool
 }
 
@@ -97,7 +100,7 @@ func StartGossip(ctx context.Context, o GossipOptions) (*Gossip, error) {
 	if _, err := o.Self.encode(); err != nil {
 		return nil, err
 	}
-	g := &Gossip{o: o, self: o.Self, known: map[string]*known{}, asked: make(chan struct{})}
+	g := &Gossip{o: o, self: o.Self, known: map[string]*known{}, unjoined: map[string]Unjoined{}, asked: make(chan struct{})}
 	g.transport = newTransport(&g.o)
 	var err error
 	if g.list, err = memberlist.Create(g.config()); err != nil {
@@ -130,11 +133,14 @@ func (g *Gossip) config() *memberlist.Config {
 func (g *Gossip) join(answered map[string]time.Time) {
 	for _, seed := range g.o.Join {
 		if at, ok := answered[seed]; g.reached(seed) || ok && g.o.Clock.Now().Sub(at) < answerLasts {
+			g.noteSeed(seed, nil)
 			continue
 		}
-		if n, _ := g.list.Join([]string{seed}); n > 0 {
+		n, err := g.list.Join([]string{seed})
+		if n > 0 {
 			answered[seed] = g.o.Clock.Now()
 		}
+		g.noteSeed(seed, err)
 	}
 }
 

@@ -201,6 +201,48 @@ func TestGossipIsEncrypted(t *testing.T) {
 	}
 }
 
+// A seed that does not let a node in is remembered with the reason, which is logged once; one that does is not.
+func TestGossipSaysWhySeedsAreSilent(t *testing.T) {
+	key, other := bytes.Repeat([]byte("k"), 16), bytes.Repeat([]byte("x"), 16)
+	keyed, open := gossip(t, node(1), key, 0), gossip(t, node(2), nil, 0)
+	silent, packets := sockets(t)
+	silent.Close()
+	packets.Close()
+	const ours, none = "not with this node's gossip.key", "not as a node without gossip.key"
+	for _, tt := range []struct {
+		key     []byte
+		seed    string
+		why     string // "": let in
+		answers bool
+	}{
+		{key, keyed.address, "", false},
+		{other, keyed.address, ours, true},
+		{nil, keyed.address, none, true},
+		{key, open.address, ours, true},
+		{key, silent.Addr().String(), "no answer: connection refused", false},
+		{key, "nowhere.invalid:7946", "its name does not resolve: ", false},
+	} {
+		g := gossip(t, node(3), tt.key, 0, tt.seed)
+		<-g.Asked()
+		time.Sleep(3 * minRejoin) // it is asked twice
+		got := g.Unjoined()
+		if tt.why == "" {
+			if len(got) > 0 {
+				t.Errorf("%+v", got)
+			}
+			continue
+		}
+		if len(got) != 1 || got[0].Seed != tt.seed || !strings.Contains(got[0].Why, tt.why) || got[0].Answers != tt.answers || strings.Contains(got[0].Why, "\n") {
+			t.Errorf("%+v, want %q", got, tt.why)
+		}
+		g.log.mu.Lock()
+		if n := strings.Count(g.log.text.String(), "has not let this node in"); n != 1 {
+			t.Errorf("%q is said %d times", tt.why, n)
+		}
+		g.log.mu.Unlock()
+	}
+}
+
 // encoded is a message as memberlist makes it.
 func encoded(kind byte, fields map[string]any) []byte {
 	var b bytes.Buffer

@@ -69,7 +69,7 @@ func (t *transport) DialTimeout(address string, timeout time.Duration) (net.Conn
 	defer cancel()
 	nc, err := t.o.Dial(ctx, address)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", errUndialled, err)
 	}
 	return t.guard(nc, func() {}), nil
 }

@@ -19,6 +19,8 @@ const promiseLasts = 2 * askTimeout
 // clusters, a node that has consented to one set of seeds neither consents to another nor begins with another, as long as that consent may be
 // relied on; and one that has begun consents to nothing.
 type Knowledge struct {
+	Expect int32 // gossip.expect, 0: none; not changed once the node answers
+
 	nodeID      int32
 	incarnation uuid.UUID
 	seeds       func() []Seed
@@ -56,7 +58,7 @@ func (k *Knowledge) Answer(req *protocol.FormRequest) *protocol.FormResponse {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return &protocol.FormResponse{
-		NodeID: k.nodeID, Incarnation: k.incarnation, ClusterID: k.clusterID,
+		NodeID: k.nodeID, Incarnation: k.incarnation, ClusterID: k.clusterID, Expect: k.Expect,
 		Consent: k.clusterID == "" && !k.begun && slices.Equal(wanted, mine) && k.promise(wanted),
 	}
 }

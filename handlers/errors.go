@@ -71,6 +71,7 @@ var codes = []struct {
 
 	{cluster.ErrOtherCluster, kerr.InconsistentClusterID},
 	{cluster.ErrNotProven, kerr.ClusterAuthorizationFailed},
+	{cluster.ErrOtherExpect, nil},
 	{cluster.ErrWrongNode, nil},
 
 	{context.DeadlineExceeded, kerr.RequestTimedOut},

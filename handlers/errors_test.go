@@ -60,6 +60,7 @@ var sentinels = map[string]struct {
 
 	"cluster.ErrOtherCluster": {cluster.ErrOtherCluster, 104},
 	"cluster.ErrNotProven":    {cluster.ErrNotProven, 31},
+	"cluster.ErrOtherExpect":  {cluster.ErrOtherExpect, -1},
 	"cluster.ErrWrongNode":    {cluster.ErrWrongNode, -1},
 
 	"cluster/metadata.ErrUnapplicable":    {metadata.ErrUnapplicable, -1},

@@ -217,6 +217,7 @@ type FormResponse struct {
 	Incarnation [16]byte // of its process
 	ClusterID   string
 	Consent     bool
+	Expect      int32 // the node's gossip.expect; 0: none
 }
 
 func (*FormRequest) Key() int16                  { return FormKey }
@@ -243,12 +244,15 @@ func (r *FormRequest) ReadFrom(src []byte) error {
 
 func (r *FormResponse) AppendTo(dst []byte) []byte {
 	dst = kbin.AppendInt32(kbin.AppendInt16(dst, r.ErrorCode), r.NodeID)
-	return kbin.AppendBool(kbin.AppendString(kbin.AppendUuid(dst, r.Incarnation), r.ClusterID), r.Consent)
+	dst = kbin.AppendBool(kbin.AppendString(kbin.AppendUuid(dst, r.Incarnation), r.ClusterID), r.Consent)
+	return kbin.AppendInt32(dst, r.Expect)
 }
 
 func (r *FormResponse) ReadFrom(src []byte) error {
 	b := kbin.Reader{Src: src}
-	*r = FormResponse{ErrorCode: b.Int16(), NodeID: b.Int32(), Incarnation: b.Uuid(), ClusterID: b.String(), Consent: b.Bool()}
+	*r = FormResponse{
+		ErrorCode: b.Int16(), NodeID: b.Int32(), Incarnation: b.Uuid(), ClusterID: b.String(), Consent: b.Bool(), Expect: b.Int32(),
+	}
 	return b.Complete()
 }
 

@@ -27,7 +27,7 @@ type Gossip struct {
 	Implied bool
 	Join    []string // host:port
 	Key     []byte   // nil: nothing is encrypted
-	Expect  int      // gossip.expect
+	Expect  int32    // gossip.expect
 }
 
 // splitGossip takes GOSSIP://host:port out of a list of listeners; nil where there is none.
@@ -71,7 +71,7 @@ func (b *Broker) loadGossip(st *static, _ Sources) error {
 		return &StartError{"gossip.key", "[hidden]", st.from["gossip.key"], err.Error()}
 	}
 	g := &b.Gossip
-	g.Key, g.Expect = key, int(b.Int("gossip.expect"))
+	g.Key, g.Expect = key, int32(b.Int("gossip.expect"))
 	for _, seed := range b.List("gossip.join") {
 		address := withGossipPort(seed)
 		switch {

@@ -62,7 +62,7 @@ func (n *Node) neededToForm() int {
 	case n.o.Config.Gossip.Expect == 0:
 		return cluster.Never
 	}
-	return n.o.Config.Gossip.Expect
+	return int(n.o.Config.Gossip.Expect)
 }
 
 // controllerEndpoints are this node's controller listeners as other nodes reach them.
@@ -81,6 +81,7 @@ func (n *Node) controllerEndpoints() []metadata.Endpoint {
 func (n *Node) joinCluster(ctx context.Context) error {
 	n.newIdentity()
 	n.quorum = &quorum{Knowledge: cluster.NewKnowledge(n.o.Config.NodeID, n.incarnation, n.seeds, n.o.Clock)}
+	n.quorum.Knowledge.Expect = n.o.Config.Gossip.Expect
 	n.metadataDir = n.findMetadataDir()
 	if err := n.startGossip(ctx); err != nil {
 		return err
@@ -108,8 +109,11 @@ func (n *Node) joinCluster(ctx context.Context) error {
 	}
 	n.clusterID, n.begins, err = cluster.Form(ctx, cluster.FormOptions{
 		NodeID: n.o.Config.NodeID, Incarnation: n.incarnation, ClusterID: known, Seeds: n.seeds, Needed: n.neededToForm(), Ask: n.askSeed, Own: n.quorum.Knowledge,
-		NewID: n.newClusterID, Clock: n.o.Clock, Log: n.o.Log,
+		NewID: n.newClusterID, Unjoined: n.unjoined, Clock: n.o.Clock, Log: n.o.Log,
 	})
+	if n.begins {
+		n.o.Log.Info().Str("cluster", n.clusterID).Msg("this node begins the cluster, and votes in its metadata quorum")
+	}
 	return err
 }
 

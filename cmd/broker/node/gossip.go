@@ -148,7 +148,7 @@ func (n *Node) found() []cluster.Seed {
 			out = append(out, cluster.Seed{NodeID: p.NodeID, Address: p.Controller})
 		}
 	}
-	if expect := n.o.Config.Gossip.Expect; expect > 0 && len(out) > expect && n.quorum.ClusterID() == "" {
+	if expect := int(n.o.Config.Gossip.Expect); expect > 0 && len(out) > expect && n.quorum.ClusterID() == "" {
 		out = out[:expect]
 	}
 	return out
@@ -168,12 +168,60 @@ func (n *Node) foundAt(id int32) string {
 	return ""
 }
 
-// expected says whether this node is one of those that begin the cluster and vote: of the lowest ids, while there are voters to come.
-func (n *Node) expected() bool {
-	expect := n.o.Config.Gossip.Expect
+// unjoined are the seeds of gossip that have not let this node in.
+func (n *Node) unjoined() []cluster.Unjoined {
+	if n.membership == nil {
+		return nil
+	}
+	return n.membership.Unjoined()
+}
+
+// expected says whether this node is one of those that begin the cluster and vote: of the lowest ids, while there are voters to come, and with
+// the gossip.expect of the voters.
+func (n *Node) expected(ctx context.Context) (bool, error) {
+	expect := int(n.o.Config.Gossip.Expect)
 	seeds := n.found()
 	place := slices.IndexFunc(seeds, func(s cluster.Seed) bool { return s.NodeID == n.o.Config.NodeID })
-	return place >= 0 && place < expect && len(n.members().Voters()) < expect
+	if place < 0 || place >= expect || len(n.members().Voters()) >= expect {
+		return false, nil
+	}
+	return n.agreed(ctx)
+}
+
+// agreed asks the voters how many they expect, until one has answered. A node that expects another number has no part in the beginning of their
+// cluster: that it votes could cost the quorum.
+func (n *Node) agreed(ctx context.Context) (bool, error) {
+	mine := n.o.Config.Gossip.Expect
+	for {
+		theirs := n.askExpect(ctx)
+		same := slices.Contains(theirs, mine) && !slices.ContainsFunc(theirs, func(e int32) bool { return e != 0 && e != mine })
+		if len(theirs) > 0 && !same {
+			n.o.Log.Warn().Int32("here", mine).Ints32("voters", theirs).Msg("gossip.expect differs from the voters': this node follows their cluster without a vote")
+		}
+		if len(theirs) > 0 {
+			return same, nil
+		}
+		if err := clock.Pause(ctx, n.o.Clock, joinEvery); err != nil {
+			return false, fmt.Errorf("no voter of the metadata quorum answers: %w", err)
+		}
+	}
+}
+
+// askExpect is the gossip.expect of the voters that answer.
+func (n *Node) askExpect(ctx context.Context) (expects []int32) {
+	ctx, cancel := clock.WithTimeout(ctx, n.o.Clock, joinTimeout)
+	defer cancel()
+	for _, m := range n.members().Voters() {
+		address, known := n.controllerAddress(m.NodeID)
+		if !known {
+			continue
+		}
+		answer, err := n.askSeed(ctx, address, &protocol.FormRequest{NodeID: n.o.Config.NodeID})
+		if err == nil && answer.NodeID == m.NodeID && answer.ClusterID == n.clusterID {
+			expects = append(expects, answer.Expect)
+		}
+	}
+	return expects
 }
 
 // checkDoubtful asks the nodes that gossip keeps out: one of this node's id that lives, or of another cluster where nobody is of this one, is in

@@ -9,10 +9,12 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/hashicorp/go-msgpack/v2/codec"
+	"github.com/rs/zerolog"
 
 	"grete/internal/config"
 	"grete/internal/vfs"
@@ -253,5 +255,105 @@ func TestGossipRefusesNodes(t *testing.T) {
 	refused("a node without its directory", "the metadata quorum refuses this node", c.options[1])
 	if peers := c.running[0].membership.Peers(); len(peers) != 2 || c.running[2].image().Broker(9) != nil {
 		t.Errorf("%+v", peers)
+	}
+}
+
+// logged is what a node says.
+type logged struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logged) require(t *testing.T, what string) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !strings.Contains(l.text.String(), what) {
+		t.Errorf("%q is not said in %s", what, l.text.String())
+	}
+}
+
+// logs has node i log from its next start on.
+func (c *nodes) logs(i int) *logged {
+	l := &logged{}
+	c.options[i].Log = zerolog.New(l)
+	return l
+}
+
+// A node with another gossip.expect than the cluster's gets no vote: one that comes new is refused, one that has followed goes on to follow. One of
+// those that began it, which is without its vote as if it had been stopped before it got it, gets it.
+func TestOnlyThoseExpectedVote(t *testing.T) {
+	c, _ := newFinders(t, 4, 3, "")
+	log := c.logs(2)
+	c.start(0, 1, 2)
+	c.requireVoters(1, 2, 3)
+	log.require(t, "this node votes in the metadata quorum from now on")
+
+	c.options[3].Config.Gossip.Expect = 5
+	c.refused(3, "gossip.expect differs: 5 here and 3 on node ", "which is of cluster "+c.running[0].ClusterID())
+	c.options[3].Config.Gossip.Expect = 0
+	c.start(3)
+	c.stop(3)
+	c.options[3].Config.Gossip.Expect = 5
+	log = c.logs(3)
+	c.start(3)
+	log.require(t, "this node follows their cluster without a vote")
+	c.requireVoters(1, 2, 3)
+
+	third, _ := c.running[0].members().Find(3)
+	if err := c.removeVoter(0, third); err != nil {
+		t.Fatal(err)
+	}
+	c.requireVoters(1, 2)
+	c.stop(2)
+	c.start(2)
+	c.requireVoters(1, 2, 3)
+}
+
+// A node whose key is not that of the others is told so, not how to begin a cluster.
+func TestWrongKeyIsNamed(t *testing.T) {
+	c, _ := newFinders(t, 3, 1, base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("k"), 32)))
+	c.start(0)
+	c.options[2].Config.Gossip.Key = bytes.Repeat([]byte("x"), 32)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	n, err := Start(ctx, c.options[2])
+	if err == nil {
+		stopNode(t, n)
+		t.Fatal("it has started")
+	}
+	for _, want := range []string{": it answers, but not with this node's gossip.key", ": no answer: connection refused"} {
+		if !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "gossip.expect") {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+// The directory of a broker that was alone makes no part of another cluster, and says so.
+func TestLoneDirectoryIsNamed(t *testing.T) {
+	fs := vfs.NewMem()
+	stopNode(t, start(t, options(t, fs, "node.id=1")))
+	at := freePorts(t, 2)
+	properties := []string{"node.id=1", "listeners=PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0,GOSSIP://" + at[0], "gossip.join=" + at[1]}
+	for _, expect := range []string{"0", "3", "1"} {
+		log := &logged{}
+		o := options(t, fs, append(properties, "gossip.expect="+expect)...)
+		o.Log, o.ListenPacket = zerolog.New(log), net.ListenPacket
+		n, err := Start(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if expect != "1" {
+			log.require(t, "this directory is of a cluster that is this node alone")
+		} else if strings.Contains(log.text.String(), "alone") {
+			t.Errorf("a cluster of one is as it was asked for: %s", log.text.String())
+		}
+		stopNode(t, n)
 	}
 }

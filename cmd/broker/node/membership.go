@@ -93,10 +93,27 @@ func (n *Node) enterQuorum(ctx context.Context) error {
 			return err
 		}
 	}
-	if now.Voter || !n.o.Config.Joins() && !n.expected() {
+	if now.Voter {
+		n.warnAlone()
 		return nil
 	}
+	votes := n.o.Config.Joins()
+	if !votes {
+		var err error
+		if votes, err = n.expected(ctx); err != nil || !votes {
+			return err
+		}
+	}
 	return n.vote(ctx, self)
+}
+
+// warnAlone names what is not obvious where a node is told of others, and its directories are of a cluster that is this node alone.
+func (n *Node) warnAlone() {
+	if n.begins || !n.o.Config.Finds() || n.o.Config.Gossip.Expect == 1 || len(n.members()) > 1 {
+		return
+	}
+	n.o.Log.Warn().Str("cluster", n.clusterID).Str("dir", n.metadataDir).
+		Msg("this directory is of a cluster that is this node alone: gossip.join and gossip.expect do not make it part of another; to join one, begin with an empty directory")
 }
 
 // join asks those who may know the leader until it has let this node in.
@@ -218,6 +235,7 @@ func (n *Node) vote(ctx context.Context, self raftlog.Member) error {
 		if err == nil {
 			switch code := resp.(*kmsg.AddRaftVoterResponse).ErrorCode; code {
 			case 0, kerr.DuplicateVoter.Code:
+				n.o.Log.Info().Str("cluster", n.clusterID).Msg("this node votes in the metadata quorum from now on")
 				return nil
 			default:
 				err = kerr.ErrorForCode(code)
