@@ -41,7 +41,24 @@ func (r *rig) txnClient(id string) *txnClient {
 	r.t.Helper()
 	c := &txnClient{wire: r.dial(), r: r, id: id}
 	c.init()
+	c.awaitGroup()
 	return c
+}
+
+// awaitGroup asks until the coordinator of group g has loaded.
+func (c *txnClient) awaitGroup() {
+	c.t.Helper()
+	req := kmsg.NewPtrOffsetFetchRequest()
+	req.Group = "g"
+	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+		resp := call[*kmsg.OffsetFetchResponse](c.wire, 7, req)
+		if resp.ErrorCode == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			c.t.Fatalf("OffsetFetch: %d", resp.ErrorCode)
+		}
+	}
 }
 
 // init asks until the coordinator is there and no transaction is ending.
