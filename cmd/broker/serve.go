@@ -64,6 +64,7 @@ func serve(ctx context.Context, p process, f serveFlags) (err error) {
 	for i, cfg := range configs {
 		log.Info().Str("version", version).Str("cluster", started.nodes[i].ClusterID()).Int32("node", cfg.NodeID).Strs("dirs", cfg.LogDirs).Msg("started")
 	}
+	forgetStart()
 	return wait(ctx, p, started, log)
 }
 
