@@ -43,7 +43,7 @@ func (l *Log) load(state loadState) error {
 	l.start.Store(max(state.start, l.segments()[0].base))
 	l.recovery.Store(state.recovery)
 	epochsKnown := l.readEpochs()
-	end, err := l.findEnd(state)
+	end, epoch, err := l.findEnd(state)
 	if err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func (l *Log) load(state loadState) error {
 			Msg("log ends below its start offset: its files were removed or lost; starting empty")
 		return l.discard()
 	}
-	if !epochsKnown {
+	if !epochsKnown || l.contradicts(epoch, end) {
 		if err := l.rebuildEpochs(end); err != nil {
 			return err
 		}
@@ -107,43 +107,58 @@ func (l *Log) loadProducers(end int64) error {
 	return nil
 }
 
-// findEnd is the log end: of a cleanly closed log read from its last segment, else found by recovery.
-func (l *Log) findEnd(state loadState) (int64, error) {
+// findEnd is the log end: of a cleanly closed log read from its last segment, else found by recovery. epoch is its last
+// batch's, -1 when that was not looked at.
+func (l *Log) findEnd(state loadState) (end int64, epoch int32, err error) {
 	if !state.clean {
-		return l.recover(state)
+		end, err = l.recover(state)
+		return end, -1, err
 	}
 	s := l.active()
 	size := s.size.Load()
 	if size == 0 {
-		return s.base, nil
+		return s.base, -1, nil
 	}
 	pos, err := s.positionNear(s.base + maxRelativeOffset)
 	if err != nil {
-		return 0, err
+		return 0, -1, err
 	}
 	o, err := s.openData()
 	if err != nil {
-		return 0, err
+		return 0, -1, err
 	}
 	defer o.release()
-	end, err := walkEnd(o, pos, size, s.base)
+	end, epoch, err = walkEnd(o, pos, size, s.base)
 	if errors.Is(err, ErrCorrupt) {
 		// Something wrote to the log after its clean stop, or cut it: trust nothing above the recovery point.
 		l.store.o.Log.Error().Str("log", l.id.String()).Err(err).Msg("cleanly closed log is damaged: recovering it")
 		state.recovery = min(state.recovery, s.base)
-		return l.recover(state)
+		end, err = l.recover(state)
+		return end, -1, err
 	}
-	return end, err
+	return end, epoch, err
 }
 
-// walkEnd is the offset after the last batch; ErrCorrupt when something else than batches follows pos.
-func walkEnd(r io.ReaderAt, pos, size, base int64) (int64, error) {
-	end := base
-	err := walkHeaders(r, pos, size, func(_ int64, h batch.Batch) bool {
-		end = h.LastOffset() + 1
+// walkEnd is the offset after the last batch, and that batch's epoch, -1 without any; ErrCorrupt when something else than batches follows pos.
+func walkEnd(r io.ReaderAt, pos, size, base int64) (end int64, epoch int32, err error) {
+	end, epoch = base, -1
+	err = walkHeaders(r, pos, size, func(_ int64, h batch.Batch) bool {
+		end, epoch = h.LastOffset()+1, h.PartitionLeaderEpoch()
 		return true
 	})
-	return end, err
+	return end, epoch, err
+}
+
+// contradicts says whether the epoch checkpoint has another epoch for the last record, below end, than its batch: a follower that tells the leader of an
+// epoch that the leader never had would get no further.
+func (l *Log) contradicts(epoch int32, end int64) bool {
+	if epoch < 0 || l.epochs.at(end-1) == epoch {
+		return false
+	}
+	l.store.o.Log.Warn().Str("log", l.id.String()).Int32("epoch", l.epochs.at(end-1)).Int32("batch", epoch).
+		Msg("rebuilding the leader epoch checkpoint, which contradicts the last batch")
+	l.epochs.set(nil, true)
+	return true
 }
 
 // readEpochs loads the epoch checkpoint; false when it is missing or garbled.

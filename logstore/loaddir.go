@@ -144,7 +144,8 @@ func (l *Log) endOfFile(name string, base int64) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return walkEnd(f, 0, size, base)
+	end, _, err := walkEnd(f, 0, size, base)
+	return end, err
 }
 
 // collect sorts the segments out of names and removes indexes that have no log.

@@ -2,6 +2,7 @@ package replica
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -89,10 +90,16 @@ func (f *fetcher) outOfRange(p *followedPartition) (lost, failed error) {
 	if lost != nil || failed != nil {
 		return lost, failed
 	}
+	if own := p.Log().EndOffset(); start <= own && own <= end {
+		return nil, fmt.Errorf("%w: it has %d to %d, and this log ends at %d", errContradiction, start, end, own)
+	}
 	f.o.Log.Warn().Str("topic", p.Topic).Int32("partition", p.Index).Int64("leader-start", start).Int64("leader-end", end).
 		Msg("the log's end is outside of the leader's log")
 	return nil, p.resume(p.epoch, start, end)
 }
+
+// errContradiction: to go on at once would be refused again, and again.
+var errContradiction = errors.New("the leader refuses this log's end or its epoch as out of range")
 
 var errNoAnswer = errors.New("the leader did not answer for the partition")
 

@@ -178,6 +178,29 @@ func TestFetcherOutOfRange(t *testing.T) {
 	requireEnd(t, p, 10)
 }
 
+// A leader that refuses an end which is inside of its log (the follower's epochs are wrong) is not asked again at once, for ever.
+func TestFetcherOutOfRangeThatIsNot(t *testing.T) {
+	f := newFetching(t)
+	p := f.replicate(2, 2)
+	f.fetchFrom(2)
+	f.answers(2, response(func(a *kmsg.FetchResponseTopicPartition) { a.ErrorCode = kerr.OffsetOutOfRange.Code }))
+	before := f.clock.Now()
+	for range 2 { // its end and its start
+		f.asked(2)
+		resp := kmsg.NewPtrListOffsetsResponse()
+		rt := kmsg.NewListOffsetsResponseTopic()
+		rt.Partitions = append(rt.Partitions, kmsg.NewListOffsetsResponseTopicPartition())
+		rt.Partitions[0].Offset = 0
+		resp.Topics = append(resp.Topics, rt)
+		f.answers(2, resp)
+	}
+	f.fetchFrom(2)
+	if paused := f.clock.Now().Sub(before); paused < firstBackoff {
+		t.Errorf("asked again after %v", paused)
+	}
+	requireEnd(t, p, 0)
+}
+
 // A partition's error makes it pause, and the others go on; a session's makes a new one; a connection's another connection.
 func TestFetcherErrors(t *testing.T) {
 	f := newFetching(t)
