@@ -11,6 +11,9 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
+// underway is waited for what was sent before a cut: a connection that has ended brings nothing more, the network of the tests does.
+const underway = 100 * time.Millisecond
+
 // A leader that is gone is replaced long before its election timeout, by the voter with the lowest id; one that is said to be gone and lives
 // stays in office or is followed by another, and nothing is lost.
 func TestGoneLeaderIsReplacedAtOnce(t *testing.T) {
@@ -24,6 +27,7 @@ func TestGoneLeaderIsReplacedAtOnce(t *testing.T) {
 		leader = n.commit(t, "a")
 		if dies {
 			n.isolate(leader.id, true)
+			time.Sleep(underway)
 		}
 		began := time.Now()
 		for _, m := range n.nodes {
@@ -51,6 +55,7 @@ func TestNobodyIsLeftToResignTo(t *testing.T) {
 	leader := n.commit(t, "a")
 	n.awaitEqual(t)
 	n.isolate(leader.id, true)
+	time.Sleep(underway)
 	for id := range n.nodes {
 		if id != leader.id {
 			leader.Gone(id)
