@@ -55,17 +55,7 @@ func TestReplicasMove(t *testing.T) {
 		t.Fatalf("%+v, %v", resp, err)
 	}
 	acked := 0
-	write := func(n int) {
-		t.Helper()
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-		defer cancel()
-		for range n {
-			if err := cl.ProduceSync(ctx, kgo.StringRecord(fmt.Sprint("value ", acked))).FirstErr(); err != nil {
-				t.Fatalf("write %d: %v", acked, err)
-			}
-			acked++
-		}
-	}
+	write := func(n int) { t.Helper(); writeMore(t, cl, &acked, n) }
 	write(100)
 	for _, to := range [][]int32{{2}, {3, 1}, {1, 2, 3}, {2, 3}, {3, 2}, {1}} {
 		if err := reassign(cl, "moved", to); err != nil {

@@ -30,6 +30,19 @@ func (c *nodes) client(opts ...kgo.Opt) *kgo.Client {
 	return cl
 }
 
+// writeMore writes n values to the client's topic, which follow on the acked ones.
+func writeMore(t *testing.T, cl *kgo.Client, acked *int, n int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	for range n {
+		if err := cl.ProduceSync(ctx, kgo.StringRecord(fmt.Sprint("value ", *acked))).FirstErr(); err != nil {
+			t.Fatalf("write %d: %v", *acked, err)
+		}
+		*acked++
+	}
+}
+
 func (c *nodes) partition(i int, topic string) metadata.Partition {
 	if t := c.running[i].image().Topic(topic); t != nil {
 		return t.Partitions[0]
@@ -47,17 +60,7 @@ func TestLeadersFailAndNothingIsLost(t *testing.T) {
 	}
 	cl := c.client(kgo.DefaultProduceTopic("kept"), kgo.ProducerLinger(0))
 	acked := 0
-	write := func(n int) {
-		t.Helper()
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-		defer cancel()
-		for range n {
-			if err := cl.ProduceSync(ctx, kgo.StringRecord(fmt.Sprint("value ", acked))).FirstErr(); err != nil {
-				t.Fatalf("write %d: %v", acked, err)
-			}
-			acked++
-		}
-	}
+	write := func(n int) { t.Helper(); writeMore(t, cl, &acked, n) }
 	write(50)
 	for range 2 {
 		leader := int(c.partition(c.leader(), "kept").Leader) - 1
