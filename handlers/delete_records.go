@@ -2,14 +2,12 @@ package handlers
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"grete/cluster/replica"
-	"grete/internal/clock"
 	"grete/protocol"
 )
 
@@ -40,12 +38,9 @@ type deletion struct {
 	r    *protocol.Request
 	resp *kmsg.DeleteRecordsResponse
 
-	mu      sync.Mutex
+	parked
 	waits   []deletionWait
 	pending int
-	done    bool
-	timer   clock.Timer
-	stop    func() bool // of the watch on the connection's end
 }
 
 type deletionWait struct {
@@ -107,15 +102,9 @@ func (d *deletion) PartitionChanged(i int) {
 
 // finish answers; whoever comes first.
 func (d *deletion) finish() {
-	d.mu.Lock()
-	if d.done {
-		d.mu.Unlock()
+	if !d.end() {
 		return
 	}
-	d.done = true
-	d.timer.Stop()
-	d.stop()
-	d.mu.Unlock()
 	for i := range d.waits {
 		d.waits[i].watch.Unwatch()
 	}

@@ -2,11 +2,9 @@ package handlers
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"grete/cluster/replica"
-	"grete/internal/clock"
 )
 
 // parkedFetch waits on all partitions of a fetch until enough bytes came, one failed, or time is up. Nothing runs
@@ -15,12 +13,9 @@ type parkedFetch struct {
 	*fetch
 	watches []replica.Watch
 
-	mu    sync.Mutex
-	done  bool
-	timer clock.Timer
-	stop  func() bool // of the watch on the connection's end
-	sizes []int       // bytes that each partition has to send
-	seen  []int64     // visible end that each size was found at
+	parked
+	sizes []int   // bytes that each partition has to send
+	seen  []int64 // visible end that each size was found at
 	total int
 }
 
@@ -92,15 +87,9 @@ func (f *fetch) seenEnd(a *fetchAnswer) int64 {
 
 // finish answers with what there is; whoever comes first.
 func (p *parkedFetch) finish() {
-	p.mu.Lock()
-	if p.done {
-		p.mu.Unlock()
+	if !p.end() {
 		return
 	}
-	p.done = true
-	p.timer.Stop()
-	p.stop()
-	p.mu.Unlock()
 	for i := range p.watches {
 		p.watches[i].Unwatch()
 	}
