@@ -9,7 +9,10 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 ROOMS := ./...
 FUZZTIME ?= 15s
 
-.PHONY: help build run test unit race fuzz compat oracle bench lint long mutants clean
+# PLATFORMS are those that the program builds for. CI runs the tests on Linux alone.
+PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 freebsd/amd64 freebsd/arm64 windows/amd64
+
+.PHONY: help build run test unit race fuzz compat oracle bench lint platforms long mutants clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  \1\t/' | expand -t 12
@@ -46,12 +49,18 @@ long: ## the long targets: crash clones, recovery, histories, 10,000 simulated h
 mutants: ## the simulation must be able to fail: rules taken out of the program, one at a time
 	SIM_MUTANTS=1 go test -v -count=1 -timeout 4h -run TestMutants ./internal/sim
 
-lint: ## gofmt, vet, staticcheck of both modules, import directions
+lint: platforms ## gofmt, vet, staticcheck of both modules, import directions, every platform
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo "run gofmt on the files above"; exit 1; }
 	go vet $(ROOMS)
 	go run $(STATICCHECK) $(ROOMS)
 	go test ./internal/archtest/
 	cd compat-tests && go vet ./... && go run $(STATICCHECK) ./...
+
+platforms: ## build and vet the program for every platform
+	@for p in $(PLATFORMS); do \
+	  export GOOS=$${p%/*} GOARCH=$${p#*/} CGO_ENABLED=0; \
+	  go build -o /dev/null ./cmd/broker && go vet $(ROOMS) || { echo "$$p fails"; exit 1; }; \
+	done
 
 clean: ## remove what was built
 	rm -rf bin

@@ -61,19 +61,6 @@ func newFrameReader(nc net.Conn, maxBytes int, b *budget, stop <-chan struct{}, 
 	return f
 }
 
-// rawConn returns the descriptor's handle when nc is a plain socket.
-func rawConn(nc net.Conn) syscall.RawConn {
-	switch c := nc.(type) {
-	case *net.TCPConn:
-		raw, _ := c.SyscallConn()
-		return raw
-	case *net.UnixConn:
-		raw, _ := c.SyscallConn()
-		return raw
-	}
-	return nil
-}
-
 func (f *frameReader) unread() int { return f.w - f.r }
 
 // buffered says whether a whole frame, or one that will be refused, can be had without reading.

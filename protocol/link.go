@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"syscall"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -17,9 +16,9 @@ var (
 	ErrLinkClosed = errors.New("link closed")
 )
 
-// Refused says whether err is an answer of the node's machine that nobody listens there: the process is gone, while silence may mean
-// anything.
-func Refused(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }
+// Refused says whether err is the answer of the node's machine that nobody listens there: the process is gone. Silence
+// may mean anything.
+func Refused(err error) bool { return errors.Is(err, errRefused) }
 
 // Link is a connection to a node that is dialled when it is needed and again after it was lost.
 type Link struct {

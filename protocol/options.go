@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
-	"golang.org/x/sys/unix"
 
 	"grete/internal/clock"
+	"grete/internal/memory"
 	"grete/internal/metrics"
 )
 
@@ -66,9 +66,8 @@ func setDefault[T int | time.Duration](v *T, to T) {
 // memoryBytes is the memory limit of this process (GOMEMLIMIT), or the machine's memory.
 func memoryBytes() int64 {
 	limit := debug.SetMemoryLimit(-1)
-	var info unix.Sysinfo_t
-	if unix.Sysinfo(&info) == nil {
-		limit = min(limit, int64(info.Totalram)*int64(info.Unit))
+	if physical, ok := memory.PhysicalBytes(); ok {
+		limit = min(limit, physical)
 	}
 	return limit
 }

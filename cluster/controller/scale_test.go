@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -82,14 +81,6 @@ func requireLed(t *testing.T, r *rig, want int) {
 	if led != want {
 		t.Fatalf("%d of %d partitions are led", led, want)
 	}
-}
-
-// cpuTime is what this process has used so far.
-func cpuTime(t *testing.T) time.Duration {
-	t.Helper()
-	var u syscall.Rusage
-	must(t, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 func liveHeap() uint64 {

@@ -2,6 +2,7 @@
 
 package vfs
 
-import "golang.org/x/sys/unix"
+import "os"
 
-func datasync(fd int) error { return unix.Fsync(fd) }
+// datasync makes a file durable. On darwin, os.File.Sync has the drive flush its cache, too, which fsync does not.
+func datasync(f *os.File) error { return f.Sync() }

@@ -6,8 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-
-	"golang.org/x/sys/unix"
 )
 
 // ErrLocked says that another process (or another Lock of this one) holds the lock.
@@ -19,59 +17,49 @@ var OS FS = osFS{}
 type osFS struct{}
 
 func (osFS) OpenFile(name string, flag int, perm fs.FileMode) (File, error) {
-	f, err := os.OpenFile(name, flag, perm)
+	f, err := openFile(name, flag, perm)
 	if err != nil {
-		return nil, err
+		return nil, osError(err)
 	}
 	return osFile{f}, nil
 }
 
 func (osFS) Remove(name string) error                     { return os.Remove(name) }
 func (osFS) RemoveAll(name string) error                  { return os.RemoveAll(name) }
-func (osFS) Rename(oldName, newName string) error         { return os.Rename(oldName, newName) }
-func (osFS) MkdirAll(name string, perm fs.FileMode) error { return os.MkdirAll(name, perm) }
+func (osFS) Rename(oldName, newName string) error         { return osError(os.Rename(oldName, newName)) }
+func (osFS) MkdirAll(name string, perm fs.FileMode) error { return osError(os.MkdirAll(name, perm)) }
 func (osFS) ReadDir(name string) ([]fs.DirEntry, error)   { return os.ReadDir(name) }
 func (osFS) Stat(name string) (fs.FileInfo, error)        { return os.Stat(name) }
 
-func (osFS) SyncDir(name string) error {
-	d, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
-}
+func (osFS) SyncDir(name string) error { return osError(syncDir(name)) }
 
 func (osFS) Lock(name string) (io.Closer, error) {
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
-		return nil, err
+		return nil, osError(err)
 	}
-	err = control(f, func(fd int) error { return unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) })
-	if err == nil {
-		return f, nil // closing the descriptor releases the lock
+	if err := lockFile(f); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("lock %s: %w", name, err)
 	}
-	f.Close()
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		err = ErrLocked
-	}
-	return nil, fmt.Errorf("lock %s: %w", name, err)
+	return f, nil // closing the file releases the lock
 }
 
-func (osFS) Usage(name string) (totalBytes, usableBytes int64, err error) {
-	var st unix.Statfs_t
-	if err := retryEINTR(func() error { return unix.Statfs(name, &st) }); err != nil {
-		return 0, 0, &fs.PathError{Op: "statfs", Path: name, Err: err}
-	}
-	blockBytes := int64(st.Bsize)
-	return int64(st.Blocks) * blockBytes, int64(st.Bavail) * blockBytes, nil
-}
+func (osFS) Usage(name string) (totalBytes, usableBytes int64, err error) { return usage(name) }
 
 // osFile is an *os.File whose Sync is fdatasync where the system has it.
 type osFile struct{ *os.File }
 
+func (f osFile) WriteAt(b []byte, off int64) (int, error) {
+	n, err := f.File.WriteAt(b, off)
+	return n, osError(err)
+}
+
+func (f osFile) Truncate(sizeBytes int64) error { return osError(f.File.Truncate(sizeBytes)) }
+
 func (f osFile) Sync() error {
-	if err := control(f.File, datasync); err != nil {
-		return &fs.PathError{Op: "fdatasync", Path: f.Name(), Err: err}
+	if err := datasync(f.File); err != nil {
+		return &fs.PathError{Op: "datasync", Path: f.Name(), Err: osError(err)}
 	}
 	return nil
 }
@@ -85,24 +73,3 @@ func (f osFile) Size() (int64, error) {
 }
 
 func (f osFile) OSFile() *os.File { return f.File }
-
-// control runs f on the descriptor while the file cannot be closed under it.
-func control(file *os.File, f func(fd int) error) error {
-	conn, err := file.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var opErr error
-	err = conn.Control(func(fd uintptr) {
-		opErr = retryEINTR(func() error { return f(int(fd)) })
-	})
-	return errors.Join(err, opErr)
-}
-
-func retryEINTR(f func() error) error {
-	for {
-		if err := f(); !errors.Is(err, unix.EINTR) {
-			return err
-		}
-	}
-}

@@ -1,7 +1,5 @@
 package node
 
-import "golang.org/x/sys/unix"
-
 // descriptors is how the process's descriptors are shared, so that neither files nor connections can use up those of
 // the other: a broker that cannot open a file is no use to its connections.
 type descriptors struct{ files, connections int }
@@ -13,19 +11,10 @@ const (
 	minSpareDescriptors, maxSpareDescriptors = 16, 512
 )
 
-// shareDescriptors divides limit (RLIMIT_NOFILE).
+// shareDescriptors divides limit, the number of descriptors that the process may have.
 func shareDescriptors(limit uint64) descriptors {
 	n := int(min(limit, 1<<30))
 	spare := min(max(n/8, minSpareDescriptors), maxSpareDescriptors)
 	files := min(n/4, maxOpenFiles)
 	return descriptors{files: max(files, 1), connections: max(n-files-spare, 1)}
-}
-
-// processDescriptors shares what this process has; the runtime has raised it as far as it may.
-func processDescriptors() descriptors {
-	var limit unix.Rlimit
-	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
-		limit.Cur = 1024 // POSIX systems have more
-	}
-	return shareDescriptors(limit.Cur)
 }
