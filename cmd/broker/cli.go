@@ -31,11 +31,14 @@ func newServeCommand(p process) *cobra.Command {
 		Short: "Run the broker until SIGTERM or SIGINT",
 		Long: "Run the broker until SIGTERM or SIGINT; another a second later stops it at once.\n\n" +
 			"Settings are Kafka's, from server.properties (--config), KAFKA_* variables and --set, each stronger than the one\n" +
-			"before. Without any, data goes to ./data, clients are served on localhost:9092, and metrics, health and pprof on\n" +
+			"before. A property that nobody knows is a warning, with --set or --strict an error. Without any, data goes to ./data, clients are served on localhost:9092, and metrics, health and pprof on\n" +
 			"http://127.0.0.1:9640 (--set admin.listen=host:port moves them, --set admin.listen= turns them off).",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkExclusive(cmd.Flags()); err != nil {
+				return err
+			}
+			if err := checkEmpty(cmd.Flags()); err != nil {
 				return err
 			}
 			if err := f.check(cmd.Flags().Changed); err != nil {
@@ -49,6 +52,7 @@ func newServeCommand(p process) *cobra.Command {
 	cmd.Flags().StringVar(&f.listen, "listen", "", "`host:port` for clients (listeners=PLAINTEXT://host:port); port 0 takes a free one")
 	cmd.Flags().StringVar(&f.dataDir, "data-dir", "", "data `directory` (log.dirs)")
 	cmd.Flags().StringArrayVar(&f.set, "set", nil, "`key=value` of any Kafka property; may be repeated")
+	cmd.Flags().BoolVar(&f.strict, "strict", false, "refuse a property that nobody knows in the file or a variable, too")
 	cmd.Flags().BoolVar(&f.ephemeral, "ephemeral", false, "keep the data in a temporary directory that is removed at the end")
 	cmd.Flags().IntVar(&f.brokers, "brokers", 1, "run that many brokers as one cluster in this process, on ports one after the other")
 	cmd.Flags().IntVar(&f.nodeID, "node-id", -1, "`id` of this node (node.id)")
@@ -67,6 +71,16 @@ func checkExclusive(flags *pflag.FlagSet) error {
 		}
 	}
 	return nil
+}
+
+// checkEmpty refuses a flag without text: in scripts it is a variable that is not set, and the default may be somebody else's data.
+func checkEmpty(flags *pflag.FlagSet) (err error) {
+	flags.Visit(func(flag *pflag.Flag) {
+		if flag.Value.Type() == "string" && strings.TrimSpace(flag.Value.String()) == "" {
+			err = fmt.Errorf("config: --%s is empty", flag.Name)
+		}
+	})
+	return err
 }
 
 // flagError says what a flag takes, where pflag says how it was parsed.
@@ -91,5 +105,17 @@ func newVersionCommand() *cobra.Command {
 
 // printError prints an error as one line.
 func printError(w io.Writer, err error) {
-	fmt.Fprintln(w, "grete:", strings.ReplaceAll(err.Error(), "\n", "; "))
+	text := ""
+	for line := range strings.Lines(err.Error()) {
+		switch line = strings.TrimSpace(line); {
+		case line == "":
+		case text == "":
+			text = line
+		case strings.HasSuffix(text, "?"): // what was meant instead
+			text += " " + line
+		default:
+			text += "; " + line
+		}
+	}
+	fmt.Fprintln(w, "grete:", text)
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
+	"math"
 	"net"
 	"path"
 	"slices"
@@ -170,9 +172,26 @@ func (f *serveFlags) checkFleet(files vfs.FS, common *config.Broker) error {
 			return fmt.Errorf("config: --brokers=%d: settles %s by itself", f.brokers, name)
 		}
 	}
+	if err := f.checkPorts(common); err != nil {
+		return err
+	}
 	for _, dir := range common.LogDirs {
 		if hasBroker(files, dir) {
 			return fmt.Errorf("config: --brokers=%d: %s has the data of a single broker; name another --data-dir", f.brokers, dir)
+		}
+	}
+	return nil
+}
+
+// checkPorts refuses a first port after which there are too few.
+func (f *serveFlags) checkPorts(common *config.Broker) error {
+	ports := map[string]string{"--listen": strconv.Itoa(int(common.Listeners[0].Port))}
+	if _, port, err := net.SplitHostPort(common.Text("admin.listen")); err == nil {
+		ports["admin.listen"] = port
+	}
+	for _, name := range slices.Sorted(maps.Keys(ports)) {
+		if n, err := strconv.Atoi(ports[name]); err == nil && n != 0 && n+f.brokers-1 > math.MaxUint16 {
+			return fmt.Errorf("config: --brokers=%d: from port %s of %s on there are only %d", f.brokers, ports[name], name, math.MaxUint16-n+1)
 		}
 	}
 	return nil

@@ -110,6 +110,29 @@ func TestServeUntilASignal(t *testing.T) {
 	}
 }
 
+// What nobody knows in the environment or a file is one line, whatever the number of brokers; with --strict it is the end.
+func TestUnknownPropertiesAreOneLine(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "server.properties")
+	write(t, file, "num.partitons=3\nconfluent.x=1\n")
+	env := []string{"KAFKA_CREATE_TOPICS=a:1:1", "KAFKA_UI_PORT=tcp://10.0.0.1:80", "KAFKA_HEAP_OPTS=-Xmx1g"}
+	args := []string{"serve", "--config", file, "--brokers", "2", "--listen", "127.0.0.1:0", "--data-dir", t.TempDir(), "--set", "admin.listen="}
+	p := runProgram(t, env, args...)
+	told, _ := p.event("properties that nobody knows change nothing")["properties"].([]any)
+	if len(told) != 3 || told[0] != "confluent.x ("+file+")" && told[1] != "confluent.x ("+file+")" {
+		t.Errorf("%v", told)
+	}
+	p.event("started")
+	p.signals <- os.Interrupt
+	if code := p.wait(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	var stderr bytes.Buffer
+	code := run(context.Background(), process{args: append(args, "--strict"), env: env, stdout: io.Discard, stderr: &stderr, signals: make(chan os.Signal)})
+	if code != 1 || strings.Count(stderr.String(), "\n") != 1 || !strings.Contains(stderr.String(), "nobody knows this property") {
+		t.Errorf("--strict: exit code %d, %q", code, stderr.String())
+	}
+}
+
 // A second signal forces the end, but not one that is an echo of the first.
 func TestSecondSignal(t *testing.T) {
 	c := clock.NewManual(time.Unix(0, 0))
@@ -190,11 +213,18 @@ func TestOneLineAndExitCode1(t *testing.T) {
 		{"serve --data-dir DIR --node-id 1 --expect 3", "needs gossip.join"},
 		{"serve --data-dir DIR --node-id 1 --join a:b:c", "gossip.join=a:b:c (--join): a:b:c is not host:port"},
 		{"serve --data-dir DIR --node-id 1 --join ,", "gossip.join=, (--join): an entry is empty"},
+		{"serve --brokers 3 --data-dir DIR --listen 127.0.0.1:65534", "grete: config: --brokers=3: from port 65534 of --listen on there are only 2\n"},
+		{"serve --brokers 3 --data-dir DIR --listen 127.0.0.1:9 --set admin.listen=:65535", "grete: config: --brokers=3: from port 65535 of admin.listen on there are only 1\n"},
+		{"serve --data-dir=", "grete: config: --data-dir is empty\n"},
+		{"serve --listen=", "grete: config: --listen is empty\n"},
+		{"serve --data-dir q1,./q1/", "grete: config: log.dirs=q1,./q1/ (--data-dir): q1 and ./q1/ are the same directory\n"},
+		{"serve --data-dir DIR --set authorizer.class.name=a.B", "authorizer.class.name=a.B (--set): protects, and is not implemented yet"},
+		{"sevre", "grete: unknown command \"sevre\" for \"grete\"; Did you mean this? serve\n"},
 		{"serve --nonsense", "unknown flag: --nonsense"},
 		{"nonsense", `unknown command "nonsense"`},
 	} {
 		args := strings.Fields(strings.ReplaceAll(tt.args, "DIR", t.TempDir()))
-		if args[0] == "serve" {
+		if args[0] == "serve" && !strings.Contains(tt.args, "admin.listen") {
 			args = append(args, "--set", "admin.listen=")
 		}
 		var stderr bytes.Buffer

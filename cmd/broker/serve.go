@@ -69,6 +69,9 @@ func serve(ctx context.Context, p process, f serveFlags) (err error) {
 }
 
 func warnUnused(log zerolog.Logger, cfg *config.Broker) {
+	if len(cfg.Unknown) > 0 {
+		log.Warn().Strs("properties", cfg.Unknown).Msg("properties that nobody knows change nothing")
+	}
 	if len(cfg.Unused) > 0 {
 		log.Warn().Str("properties", strings.Join(cfg.Unused, ",")).Msg("Kafka's properties that change nothing here yet")
 	}

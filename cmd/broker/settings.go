@@ -23,7 +23,7 @@ const maxConfigBytes = 16 << 20
 type serveFlags struct {
 	config, listen, dataDir string
 	set                     []string
-	ephemeral               bool
+	ephemeral, strict       bool
 	brokers                 int
 	nodeID, expect          int
 	join                    string
@@ -43,7 +43,7 @@ func (f *serveFlags) check(given func(flag string) bool) error {
 
 // load reads all sources of the configuration; own has what one of several brokers does not share.
 func (f *serveFlags) load(fs vfs.FS, env []string, own map[string]string) (*config.Broker, error) {
-	s := config.Sources{Env: env, FileName: f.config, Hostname: f.hostname()}
+	s := config.Sources{Strict: f.strict, Env: env, FileName: f.config, Hostname: f.hostname()}
 	if f.config != "" {
 		file, err := vfs.ReadFile(fs, f.config, maxConfigBytes)
 		if err != nil {

@@ -2,6 +2,8 @@ package config
 
 import (
 	"fmt"
+	"maps"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,12 +34,17 @@ type Broker struct {
 	from                  map[string]string // where each property of Static was set
 	// Unused are properties that were set, and that Kafka knows, but that change nothing here.
 	Unused []string
+	// Unknown says of each property that a file or the environment sets and that nobody knows what it may have been.
+	Unknown []string
 }
 
 // Load reads the sources and refuses, as a *StartError or a one-line error, what a broker cannot start with.
 func Load(s Sources) (*Broker, error) {
 	st, err := s.collect()
 	if err != nil {
+		return nil, err
+	}
+	if err := st.checkProtection(); err != nil {
 		return nil, err
 	}
 	b := &Broker{Layers: Layers{Static: st.values}, from: st.from, ClusterID: s.clusterID(), Hostname: s.Hostname}
@@ -48,7 +55,7 @@ func Load(s Sources) (*Broker, error) {
 			return nil, err
 		}
 	}
-	b.Unused = st.unused()
+	b.Unused, b.Unknown = st.unused(), st.unknown
 	return b, nil
 }
 
@@ -61,7 +68,11 @@ func (b *Broker) Chosen(name string) (value string, ok bool) {
 }
 
 func (st *static) refuse(name, reason string) error {
-	return &StartError{name, st.values[name], st.from[name], reason}
+	value := st.values[name]
+	if d := definitionOf(name); d != nil {
+		value = shownValue(d, value)
+	}
+	return &StartError{name, value, st.from[name], reason}
 }
 
 // loadIdentity settles node.id and broker.id, which are one.
@@ -84,10 +95,21 @@ func (b *Broker) loadIdentity(st *static, _ Sources) error {
 }
 
 // loadDirectories: log.dirs wins over log.dir.
-func (b *Broker) loadDirectories(*static, Sources) error {
-	b.LogDirs = b.List("log.dirs")
-	if len(b.LogDirs) == 0 {
-		b.LogDirs = b.List("log.dir")
+func (b *Broker) loadDirectories(st *static, _ Sources) error {
+	name := "log.dirs"
+	if b.LogDirs = b.List(name); len(b.LogDirs) == 0 {
+		name = "log.dir"
+		b.LogDirs = b.List(name)
+	}
+	cleaned := map[string]string{}
+	for _, dir := range b.LogDirs {
+		if dir == "" {
+			return st.refuse(name, "an entry is empty")
+		}
+		if other, twice := cleaned[path.Clean(dir)]; twice {
+			return st.refuse(name, other+" and "+dir+" are the same directory")
+		}
+		cleaned[path.Clean(dir)] = dir
 	}
 	return nil
 }
@@ -160,6 +182,12 @@ func (b *Broker) protocolMap(st *static) (map[string]SecurityProtocol, error) {
 			}
 		}
 	}
+	// Kafka's own file lists every protocol under its own name; any other entry means a listener that protects.
+	for _, name := range slices.Sorted(maps.Keys(protocols)) {
+		if p := protocols[name]; p != Plaintext && p.String() != name {
+			return nil, st.refuse("listener.security.protocol.map", "listener "+name+" uses "+p.String()+"; only PLAINTEXT is supported yet")
+		}
+	}
 	return protocols, nil
 }
 
@@ -213,6 +241,9 @@ func (b *Broker) loadInterBroker(st *static) error {
 	const name, protocol = "inter.broker.listener.name", "security.inter.broker.protocol"
 	if _, set := st.values[protocol]; set && b.Text(name) != "" {
 		return st.refuse(protocol, "only one of "+name+" and "+protocol+" may be set")
+	}
+	if p := b.Text(protocol); p != Plaintext.String() {
+		return st.refuse(protocol, "only PLAINTEXT is supported yet")
 	}
 	wanted := strings.ToUpper(b.Text(name))
 	if wanted == "" {

@@ -146,10 +146,10 @@ func (l Layers) value(c chain) (string, bool) {
 		if !ok {
 			continue
 		}
-		if link.factor == 1 {
+		n, _ := strconv.ParseInt(text, 10, 64)
+		if link.factor == 1 && (n >= 0 || c[0].name != retentionChain[0].name) { // any retention below 0 is unlimited
 			return text, true
 		}
-		n, _ := strconv.ParseInt(text, 10, 64)
 		return strconv.FormatInt(toMillis(n, link.factor), 10), true
 	}
 	return "", false

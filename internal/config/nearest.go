@@ -1,6 +1,19 @@
 package config
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
+
+// removed are broker properties that Kafka had before 4.0.
+var removed = []string{
+	"advertised.host.name", "advertised.port", "host.name", "port", "broker.id.generation.enable", "reserved.broker.max.id", "inter.broker.protocol.version",
+	"log.message.format.version", "log.message.downconversion.enable", "log.message.timestamp.difference.max.ms", "offsets.commit.required.acks",
+	"control.plane.listener.name", "controlled.shutdown.max.retries", "controlled.shutdown.retry.backoff.ms", "leader.imbalance.per.broker.percentage",
+	"group.coordinator.new.enable", "auto.include.jmx.reporter", "password.encoder.secret", "password.encoder.old.secret", "password.encoder.keyfactory.algorithm",
+	"password.encoder.cipher.algorithm", "password.encoder.key.length", "password.encoder.iterations", "delegation.token.master.key", "quota.producer.default",
+	"quota.consumer.default", "unstable.metadata.versions.enable",
+}
 
 // hint suggests the property that was meant, "" when none is near.
 func hint(name string) string {
@@ -9,6 +22,9 @@ func hint(name string) string {
 	}
 	if strings.HasPrefix(name, "zookeeper.") {
 		return ": Kafka has had no ZooKeeper since 4.0; leave it out"
+	}
+	if slices.Contains(removed, name) {
+		return ": Kafka has not had it since 4.0; leave it out"
 	}
 	if near := nearest(name); near != "" {
 		return ", did you mean " + near + "?"

@@ -11,6 +11,7 @@ import (
 
 // Sources are what a broker is started with. Later ones win: embedded defaults, File, Env, Flags.
 type Sources struct {
+	Strict   bool   // a property that nobody knows is an error in File and Env, as it always is in Flags
 	FileName string // for messages
 	File     []byte // server.properties
 	Env      []string
@@ -56,6 +57,8 @@ var embeddedAlone = []Assignment{
 type static struct {
 	values map[string]string
 	from   map[string]string
+	// unknown has a text for each property that nobody knows, in the order of the sources.
+	unknown []string
 }
 
 // collect lays the sources over each other. Names and values are checked; how they go together is not.
@@ -65,13 +68,12 @@ func (s Sources) collect() (*static, error) {
 	if err != nil {
 		return nil, err
 	}
-	env, err := s.fromEnvironment()
-	if err != nil {
-		return nil, err
-	}
-	for _, layer := range [][]Assignment{file, env, s.Flags} {
-		for _, a := range layer {
-			if err := st.set(a); err != nil {
+	for _, layer := range []struct {
+		assignments []Assignment
+		strict      bool
+	}{{file, s.Strict}, {s.fromEnvironment(), s.Strict}, {s.Flags, true}} {
+		for _, a := range layer.assignments {
+			if err := st.set(a, layer.strict); err != nil {
 				return nil, err
 			}
 		}
@@ -80,7 +82,11 @@ func (s Sources) collect() (*static, error) {
 	return st, nil
 }
 
-func (st *static) set(a Assignment) error {
+func (st *static) set(a Assignment, strict bool) error {
+	if !strict && definitionOf(a.Name) == nil && !protects(a.Name, a.Value) && !protects(nearest(a.Name), a.Value) {
+		st.unknown = append(st.unknown, a.Name+" ("+a.From+")"+hint(a.Name))
+		return nil
+	}
 	if err := checkAssignment(a); err != nil {
 		return err
 	}
@@ -133,7 +139,7 @@ func (st *static) alone() bool {
 func checkAssignment(a Assignment) error {
 	d := definitionOf(a.Name)
 	if d == nil {
-		return &StartError{a.Name, a.Value, a.From, "nobody knows this property" + hint(a.Name)}
+		return refuseUnknown(a)
 	}
 	if err := d.Validate(a.Value); err != nil {
 		reason := err.Error()
@@ -147,6 +153,14 @@ func checkAssignment(a Assignment) error {
 		return &StartError{a.Name, shownValue(d, a.Value), a.From, reason}
 	}
 	return nil
+}
+
+// refuseUnknown hides a value that may be a secret.
+func refuseUnknown(a Assignment) error {
+	if protects(a.Name, a.Value) {
+		return &StartError{a.Name, "[hidden]", a.From, "nobody knows this property, and its name says that it protects" + hint(a.Name)}
+	}
+	return &StartError{a.Name, a.Value, a.From, "nobody knows this property" + hint(a.Name)}
 }
 
 func shownValue(d *Def, value string) string {
@@ -198,70 +212,4 @@ func (s Sources) parseFile() ([]Assignment, error) {
 		out = append(out, Assignment{From: s.FileName, Name: name, Value: strings.TrimRight(value, " \t\r")})
 	}
 	return out, nil
-}
-
-// imageVariables are KAFKA_* variables that Kafka's container image keeps for itself, and those of tools around it.
-var imageVariables = []string{
-	"KAFKA_VERSION", "KAFKA_HEAP_OPTS", "KAFKA_LOG4J_OPTS", "KAFKA_OPTS", "KAFKA_JMX_OPTS", "KAFKA_JVM_PERFORMANCE_OPTS",
-	"KAFKA_GC_LOG_OPTS", "KAFKA_LOG4J_ROOT_LOGLEVEL", "KAFKA_LOG4J_LOGGERS", "KAFKA_TOOLS_LOG4J_LOGLEVEL", "KAFKA_JMX_HOSTNAME",
-	"KAFKA_JMX_PORT", "KAFKA_HOME", "KAFKA_DEBUG", "KAFKA_LIBS", "KAFKA_CLUSTER_ID",
-}
-
-// ignoredVariable also knows what Kubernetes sets in every pod beside a service called kafka.
-func ignoredVariable(name string) bool {
-	return slices.Contains(imageVariables, name) || name == "KAFKA_PORT" ||
-		strings.HasPrefix(name, "KAFKA_PORT_") || strings.HasPrefix(name, "KAFKA_SERVICE_")
-}
-
-// fromEnvironment maps KAFKA_* variables as Kafka's container image does: one underscore is a dot, two are an
-// underscore, three a dash.
-func (s Sources) fromEnvironment() ([]Assignment, error) {
-	var out []Assignment
-	for _, pair := range slices.Sorted(slices.Values(s.Env)) {
-		variable, value, _ := strings.Cut(pair, "=")
-		rest, ok := strings.CutPrefix(variable, "KAFKA_")
-		if !ok || ignoredVariable(variable) {
-			continue
-		}
-		name := strings.ToLower(rest)
-		for _, r := range [][2]string{{"_", "."}, {"...", "-"}, {"..", "_"}} {
-			name = strings.ReplaceAll(name, r[0], r[1])
-		}
-		out = append(out, Assignment{From: variable, Name: name, Value: value})
-	}
-	return withListenersOfImage(out), nil
-}
-
-// withListenersOfImage does what the image does when only the advertised listeners are given: listen on all addresses
-// under the same names and ports.
-func withListenersOfImage(env []Assignment) []Assignment {
-	advertised := -1
-	for i, a := range env {
-		switch a.Name {
-		case "listeners":
-			return env
-		case "advertised.listeners":
-			advertised = i
-		}
-	}
-	if advertised < 0 {
-		return env
-	}
-	var listeners []string
-	for _, item := range SplitList(env[advertised].Value) {
-		name, _, _ := strings.Cut(item, "://")
-		port := item[strings.LastIndex(item, ":")+1:]
-		listeners = append(listeners, name+"://0.0.0.0:"+port)
-	}
-	return append(env, Assignment{From: env[advertised].From, Name: "listeners", Value: strings.Join(listeners, ",")})
-}
-
-// clusterID is the id that the environment wants an empty data directory to get, as for Kafka's image.
-func (s Sources) clusterID() string {
-	for _, pair := range s.Env {
-		if id, ok := strings.CutPrefix(pair, "CLUSTER_ID="); ok {
-			return id
-		}
-	}
-	return ""
 }
