@@ -27,8 +27,12 @@ type Op[M Machine] struct {
 	Key string
 	// Blind operations do not read what other blind operations of the same key write, so these can share one too.
 	Blind bool
+	// Continues marks an operation that the shard itself sends, to go on with what it began. The bounds of the shard never
+	// refuse it: no client would repeat it. The shard must bound how many it has under way.
+	Continues bool
 	// Run decides. It is called exactly once, unless Refuse is.
 	Run func(M, *Tx)
-	// Refuse is called instead of Run when the shard cannot serve.
+	// Refuse is called instead of Run when the shard cannot serve. An operation that Continues is refused only because its
+	// shard's leadership has ended; the next leader begins anew with what the log says.
 	Refuse func(error)
 }

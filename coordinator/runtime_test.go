@@ -227,6 +227,48 @@ func TestMailboxBound(t *testing.T) {
 	}
 }
 
+// The shard's own operations pass both bounds, and end with its leadership like all others.
+func TestOwnOperationsPassTheBounds(t *testing.T) {
+	b := newBench(t)
+	b.log.Hold()
+	ran, refused := 0, error(nil)
+	own := func() {
+		b.rt.Submit(0, Op[*ledger]{Key: "k", Continues: true, Run: func(*ledger, *Tx) { ran++ }, Refuse: func(err error) { refused = err }})
+	}
+	answers := []<-chan error{b.submit("k", func(_ *ledger, tx *Tx) {
+		tx.Append([]byte("k"), nil)
+		for range maxUncommitted {
+			tx.Reply(func(error) {})
+		}
+	})}
+	if err := b.submit("k", func(*ledger, *Tx) {}); !errors.Is(<-err, ErrOverloaded) {
+		t.Fatal("the answers are not bounded")
+	}
+	own()
+	b.log.Commit()
+	if err := b.do("", func(*ledger, *Tx) {
+		for range maxMailbox + 1 {
+			answers = append(answers, b.submit("k", func(*ledger, *Tx) {}))
+		}
+		own()
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range answers {
+		<-a
+	}
+	if err := b.do("", func(*ledger, *Tx) {}); err != nil {
+		t.Fatal(err)
+	}
+	if ran != 2 || refused != nil {
+		t.Fatalf("%d ran, refused: %v", ran, refused)
+	}
+	b.rt.Resign(0, 1)
+	if own(); !errors.Is(refused, ErrNotCoordinator) {
+		t.Fatalf("after the leadership: %v", refused)
+	}
+}
+
 func TestUncommittedBound(t *testing.T) {
 	b := newBench(t)
 	b.log.Hold()

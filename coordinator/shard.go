@@ -7,7 +7,7 @@ import (
 	"grete/internal/clock"
 )
 
-// Bounds of one shard; reaching the first two is answered with ErrOverloaded.
+// Bounds of one shard; reaching the first two is answered with ErrOverloaded, except to the shard's own operations.
 const (
 	// maxMailbox is how many operations may wait for the shard.
 	maxMailbox = 8192
@@ -70,7 +70,7 @@ func (s *shard[M]) enqueue(op Op[M]) error {
 	case s.phase != active:
 		s.mu.Unlock()
 		return ErrNotCoordinator
-	case len(s.queue) >= maxMailbox || s.uncommitted.Load() >= maxUncommitted:
+	case !op.Continues && s.full():
 		s.mu.Unlock()
 		return ErrOverloaded
 	}
@@ -83,6 +83,11 @@ func (s *shard[M]) enqueue(op Op[M]) error {
 		s.handOver()
 	}
 	return nil
+}
+
+// full tells whether clients must wait; mu is held.
+func (s *shard[M]) full() bool {
+	return len(s.queue) >= maxMailbox || s.uncommitted.Load() >= maxUncommitted
 }
 
 // chore queues the shard's own work and does it unless somebody is at work already.

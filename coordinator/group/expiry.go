@@ -25,7 +25,9 @@ func (s *shard) expireGroup(tx *coordinator.Tx, id string) {
 	})
 	switch {
 	case expired == maxTombstones:
-		tx.Then(id, func(tx *coordinator.Tx) { s.expireGroup(tx, id) })
+		tx.OnApplied(func(tx *coordinator.Tx) {
+			tx.Then(id, func(tx *coordinator.Tx) { s.expireGroup(tx, id) })
+		})
 	case g.empty() && !s.pending.open(id) && (of == nil || expired == of.count):
 		g.deleteRecords(tx)
 	}
@@ -68,7 +70,8 @@ func (s *Service) TopicsDeleted(names []string) {
 					tx.Then(id, func(tx *coordinator.Tx) { sh.dropTopics(tx, id, gone) })
 				}
 			},
-			Refuse: func(error) {}, // not led, or not loaded: what is left there goes by its retention
+			Continues: true,
+			Refuse:    func(error) {}, // not led, or not loaded: what is left there goes by its retention
 		})
 	}
 }
@@ -76,6 +79,8 @@ func (s *Service) TopicsDeleted(names []string) {
 func (s *shard) dropTopics(tx *coordinator.Tx, id string, gone map[string]bool) {
 	n := s.tombstones(tx, id, func(topic string, _ int32, _ *committed) bool { return gone[topic] })
 	if n == maxTombstones {
-		tx.Then(id, func(tx *coordinator.Tx) { s.dropTopics(tx, id, gone) })
+		tx.OnApplied(func(tx *coordinator.Tx) {
+			tx.Then(id, func(tx *coordinator.Tx) { s.dropTopics(tx, id, gone) })
+		})
 	}
 }

@@ -40,15 +40,12 @@ type attempt struct {
 }
 
 func (a attempt) submit(run func(*coordinator.Tx)) {
-	a.sh.s.submit(a.e.id, func(now *shard, tx *coordinator.Tx) {
-		if now == a.sh && now.ids[a.e.id] == a.e && a.e.attempt == a.number {
+	a.sh.proceed(a.e.id, func(tx *coordinator.Tx) {
+		if a.sh.ids[a.e.id] == a.e && a.e.attempt == a.number {
 			run(tx)
 		}
-	}, gone)
+	})
 }
-
-// gone: the shard is led elsewhere, or loads anew: there the transaction is taken up again.
-func gone(error) {}
 
 func (a attempt) write(m *metadata, coordinatorEpoch int32) {
 	done := func(results []error) {

@@ -31,6 +31,8 @@ type rig struct {
 	mu      sync.Mutex
 	nextID  int64
 	noIDs   error
+	idsHeld bool
+	heldIDs []func() // requests for an id, while idsHeld
 	answers []string // in the order in which they came
 }
 
@@ -52,12 +54,33 @@ func (r *rig) start() {
 
 func (r *rig) id(got func(int64, error)) {
 	r.mu.Lock()
+	if r.idsHeld {
+		r.heldIDs = append(r.heldIDs, func() { r.id(got) })
+		r.mu.Unlock()
+		return
+	}
 	id, err := r.nextID, r.noIDs
 	if err == nil {
 		r.nextID++
 	}
 	r.mu.Unlock()
 	got(id, err)
+}
+
+// holdIDs lets requests for a producer id wait until the returned function is called.
+func (r *rig) holdIDs() (let func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.idsHeld = true
+	return func() {
+		r.mu.Lock()
+		held := r.heldIDs
+		r.heldIDs, r.idsHeld = nil, false
+		r.mu.Unlock()
+		for _, h := range held {
+			h()
+		}
+	}
 }
 
 // lead takes the partition over at a new epoch and waits until it is loaded.

@@ -30,6 +30,20 @@ func newShard(s *Service, partition int32) *shard {
 	return &shard{s: s, partition: partition, ids: make(map[string]*entry)}
 }
 
+// proceed goes on with what sh began for id. It does nothing once sh no longer leads: the next leader takes the
+// transaction up again when it has loaded.
+func (sh *shard) proceed(id string, run func(*coordinator.Tx)) {
+	sh.s.rt.Submit(sh.partition, op{
+		Key: id, Continues: true,
+		Run: func(now *shard, tx *coordinator.Tx) {
+			if now == sh {
+				run(tx)
+			}
+		},
+		Refuse: func(error) {},
+	})
+}
+
 // Replay applies one record (coordinator.Machine).
 func (sh *shard) Replay(_ coordinator.Position, key, value []byte) error {
 	id, ok, err := readKey(key)

@@ -47,10 +47,9 @@ func (sh *shard) abort(tx *coordinator.Tx, id string, p ProducerEpoch, freshID i
 	}
 	// A failure leaves it open: the next round tries again.
 	if sh.fence(tx, e, freshID, func(error) {}) == errNeedsID {
-		s := sh.s
-		s.withID(func(fresh int64) {
-			s.submit(id, func(sh *shard, tx *coordinator.Tx) { sh.abort(tx, id, p, fresh) }, gone)
-		}, gone)
+		sh.s.withID(func(fresh int64) {
+			sh.proceed(id, func(tx *coordinator.Tx) { sh.abort(tx, id, p, fresh) })
+		}, func(error) {})
 	}
 }
 
@@ -59,8 +58,8 @@ func (sh *shard) expire(tx *coordinator.Tx) {
 	n := 0
 	for id, e := range sh.ids {
 		if n == maxTombstones {
-			tx.Then("", sh.expire)
-			return
+			tx.OnApplied(func(tx *coordinator.Tx) { tx.Then("", sh.expire) })
+			break
 		}
 		if e.state.idle() && len(e.waiting) == 0 && e.updateMs <= tx.NowMs-sh.s.o.Config.IDExpirationMs {
 			tx.Append(recordKey(id), nil)
