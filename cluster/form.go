@@ -72,6 +72,8 @@ type FormOptions struct {
 	NewID func() string
 	// Unjoined are gossip's seeds that have not let this node in, nil where there is no gossip.
 	Unjoined func() []Unjoined
+	// Waiting is told what this node waits for, at every round.
+	Waiting func(text string)
 	// Own is what this node answers others meanwhile.
 	Own   *Knowledge
 	Clock clock.Clock
@@ -93,7 +95,11 @@ func Form(ctx context.Context, o FormOptions) (clusterID string, begins bool, er
 		if r.first && r.consenting+1 >= o.Needed && o.Own.begin(r.seeds) {
 			return o.NewID(), true, nil
 		}
-		if text, now := r.wanting(o), o.Clock.Now(); text != waiting || now.Sub(said) >= repeatEvery {
+		text, now := r.wanting(o), o.Clock.Now()
+		if o.Waiting != nil {
+			o.Waiting("waiting for other nodes to form a cluster: " + text)
+		}
+		if text != waiting || now.Sub(said) >= repeatEvery {
 			waiting, said = text, now
 			o.Log.Info().Str("nodes", text).Msg("waiting for other nodes to form a cluster")
 		}

@@ -40,7 +40,10 @@ type LifecycleOptions struct {
 	Rack         string              // broker.rack, "" when none
 	LogDirs      []metadata.UUID     // directory.id of every log directory
 	Features     []Feature           // nil: DefaultFeatures
-	IntervalMs   int64               // broker.heartbeat.interval.ms
+	// Registered is called once the controller has accepted the broker, before it is unfenced: from then on others connect to it. Its error
+	// ends the start. Nil: nothing is to be done.
+	Registered func() error
+	IntervalMs int64 // broker.heartbeat.interval.ms
 	// LeaderGone gives a channel that is closed when the controller of the moment is not it any more: the next one hears of this broker at
 	// once. Nil: it hears with the next interval.
 	LeaderGone func() <-chan struct{}
@@ -77,6 +80,9 @@ func NewLifecycle(o LifecycleOptions) *Lifecycle {
 	if o.Features == nil {
 		o.Features = DefaultFeatures()
 	}
+	if o.Registered == nil {
+		o.Registered = func() error { return nil }
+	}
 	if o.LeaderGone == nil {
 		o.LeaderGone = func() <-chan struct{} { return nil }
 	}
@@ -100,6 +106,9 @@ func (l *Lifecycle) Tell(offset int64) {
 // names it. It retries what may succeed later until ctx ends.
 func (l *Lifecycle) Start(ctx context.Context) error {
 	if err := l.register(ctx); err != nil {
+		return err
+	}
+	if err := l.o.Registered(); err != nil {
 		return err
 	}
 	for {

@@ -15,6 +15,7 @@ import (
 	"grete/cmd/broker/node"
 	"grete/internal/clock"
 	"grete/internal/config"
+	"grete/internal/ports"
 	"grete/internal/vfs"
 )
 
@@ -54,7 +55,7 @@ func serve(ctx context.Context, p process, f serveFlags) (err error) {
 			own = log.With().Int32("broker", cfg.NodeID).Logger()
 		}
 		options = append(options, node.Options{
-			Config: cfg, FS: fs, Clock: clock.System, Entropy: rand.Reader, Log: own, Loggers: loggers, Listen: r.listen, ListenPacket: net.ListenPacket,
+			Config: cfg, FS: fs, Clock: clock.System, Entropy: rand.Reader, Log: own, Loggers: loggers, Listen: r.listen, Bind: ports.Bind, ListenPacket: net.ListenPacket,
 		})
 	}
 	started, err := start(ctx, p, log, options)

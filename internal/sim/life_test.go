@@ -73,7 +73,7 @@ func (m *machine) start() {
 	o := node.Options{
 		Config: m.w.config(m.id), FS: l.files, Clock: l.clock, Entropy: m.w.entropy(), Loggers: loggers{},
 		Log:    m.w.log.With().Int32("node", m.id).Logger(),
-		Listen: m.w.net.listen(m.host, l.alive.Load), Dial: m.w.net.dialer(m.host, l.alive.Load),
+		Listen: m.w.net.listen(m.host, l.alive.Load), Bind: m.w.net.bind(m.host, l.alive.Load), Dial: m.w.net.dialer(m.host, l.alive.Load),
 	}
 	go l.run(ctx, o)
 }

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"grete/internal/ports"
 )
 
 // network is an IP network in memory. A host is named, and its processes listen on ports; connections are streams: what
@@ -219,6 +221,20 @@ func (n *network) listen(host string, alive func() bool) func(network, address s
 		return l, nil
 	}
 }
+
+// latePort is an address of a host that refuses connections until its process listens.
+type latePort struct {
+	listen  func(network, address string) (net.Listener, error)
+	address string
+}
+
+func (n *network) bind(host string, alive func() bool) func(network, address string) (ports.Port, error) {
+	return func(_, address string) (ports.Port, error) { return latePort{n.listen(host, alive), address}, nil }
+}
+
+func (p latePort) Addr() net.Addr                { return hostAddr(p.address) }
+func (p latePort) Listen() (net.Listener, error) { return p.listen("tcp", p.address) }
+func (p latePort) Close() error                  { return nil }
 
 func (l *listener) Accept() (net.Conn, error) {
 	select {

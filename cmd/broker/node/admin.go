@@ -9,11 +9,40 @@ import (
 	"grete/internal/metrics"
 )
 
-// startAdmin serves metrics, health and profiles. The address that nobody asked for may be taken, by another broker of
-// this machine: that is no reason not to start.
+// startAdmin serves health and profiles, and what the process measures of itself, from the beginning of the start on. The address that nobody asked for may
+// be taken, by another broker of this machine: that is no reason not to start.
 func (n *Node) startAdmin(context.Context) error {
 	address := n.o.Config.Text("admin.listen")
 	if address == "" {
+		return nil
+	}
+	server, err := admin.Start(address, admin.Options{Gatherer: n.metrics.Registry, Healthy: n.healthy, Ready: n.ready})
+	if err != nil {
+		if _, asked := n.o.Config.Static["admin.listen"]; asked {
+			return err
+		}
+		n.o.Log.Warn().Err(err).Msg("no metrics and health over HTTP")
+		return nil
+	}
+	n.admin, n.adminAddr = server, server.Addr().String()
+	n.o.Log.Info().Str("address", n.adminAddr).Msg("metrics and health")
+	n.onStop("admin", n.stopAdmin)
+	return nil
+}
+
+// stopAdmin runs first of all in a stop, before what the metrics show is gone; and last when a start fails.
+func (n *Node) stopAdmin(ctx context.Context) error {
+	server := n.admin
+	if server == nil {
+		return nil
+	}
+	n.admin = nil
+	return server.Shutdown(ctx)
+}
+
+// showState adds to the metrics what there is to show once all parts run.
+func (n *Node) showState(context.Context) error {
+	if n.admin == nil {
 		return nil
 	}
 	n.metrics.Logs(n.eachLog)
@@ -24,17 +53,7 @@ func (n *Node) startAdmin(context.Context) error {
 		n.brokerGauges()
 		n.cleanerGauges()
 	}
-	server, err := admin.Start(address, admin.Options{Gatherer: n.metrics.Registry, Healthy: n.healthy, Ready: n.ready})
-	if err != nil {
-		if _, asked := n.o.Config.Static["admin.listen"]; asked {
-			return err
-		}
-		n.o.Log.Warn().Err(err).Msg("no metrics and health over HTTP")
-		return nil
-	}
-	n.adminAddr = server.Addr().String()
-	n.o.Log.Info().Str("address", n.adminAddr).Msg("metrics and health")
-	n.onStop("admin", server.Shutdown)
+	n.onStop("admin", n.stopAdmin)
 	return nil
 }
 
@@ -86,8 +105,11 @@ var (
 	errFenced      = errors.New("the controller does not count on this broker")
 )
 
-// healthy: there is somewhere to write.
+// healthy: there is somewhere to write. A node that has not started yet is not to be started again for it.
 func (n *Node) healthy() error {
+	if n.progress.pending() != nil {
+		return nil
+	}
 	for _, dir := range n.store.Dirs() {
 		if dir.Offline == nil {
 			return nil
@@ -96,8 +118,11 @@ func (n *Node) healthy() error {
 	return errNoDirectory
 }
 
-// ready: healthy, and, a broker, known to clients.
+// ready: started, healthy, and, a broker, known to clients.
 func (n *Node) ready() error {
+	if err := n.progress.pending(); err != nil {
+		return err
+	}
 	if b := n.controller.Image().Broker(n.o.Config.NodeID); n.o.Config.IsBroker && (b == nil || !b.Active()) {
 		return errFenced
 	}

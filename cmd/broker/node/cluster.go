@@ -27,6 +27,7 @@ func (n *Node) startController(ctx context.Context) error {
 		return err
 	}
 	n.quorum.controller.Store(n.controller)
+	n.progress.because(n.quorumTrouble)
 	n.onStop("controller", n.controller.Stop)
 	if peers != nil {
 		peers.Attach(n.controller.Raft())

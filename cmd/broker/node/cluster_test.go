@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"grete/internal/ports"
 	"grete/internal/vfs"
 	"grete/protocol"
 )
@@ -91,6 +92,22 @@ func (w *wire) listen(network, address string) (net.Listener, error) {
 	return cuttable{l, w}, err
 }
 
+// cuttablePort listens on its wire.
+type cuttablePort struct {
+	ports.Port
+	wire *wire
+}
+
+func (p cuttablePort) Listen() (net.Listener, error) {
+	l, err := p.Port.Listen()
+	return cuttable{l, p.wire}, err
+}
+
+func (w *wire) bind(network, address string) (ports.Port, error) {
+	p, err := ports.Bind(network, address)
+	return cuttablePort{p, w}, err
+}
+
 // nextPort goes through ports below those that the system gives to connections: a node's port must be free again after its restart.
 var nextPort = 15000 + os.Getpid()%1000*10
 
@@ -135,7 +152,7 @@ func (c *nodes) add(properties ...string) int {
 		fmt.Sprint("node.id=", i+1), "broker.session.timeout.ms=2000", "broker.heartbeat.interval.ms=500",
 		"offsets.topic.replication.factor=1", "transaction.state.log.replication.factor=1", "transaction.state.log.min.isr=1",
 	}, properties...)...)
-	o.Listen, o.ListenPacket, o.Dial = w.listen, net.ListenPacket, w.dial
+	o.Listen, o.Bind, o.ListenPacket, o.Dial = w.listen, w.bind, net.ListenPacket, w.dial
 	c.options = append(c.options, o)
 	return i
 }

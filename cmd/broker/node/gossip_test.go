@@ -160,7 +160,7 @@ func newFinders(t *testing.T, count, expect int, key string) (*nodes, []string) 
 			properties = append(properties, fmt.Sprint("gossip.expect=", expect))
 		}
 		o := options(t, fs, properties...)
-		o.Listen, o.ListenPacket, o.Dial = w.listen, net.ListenPacket, w.dial
+		o.Listen, o.Bind, o.ListenPacket, o.Dial = w.listen, w.bind, net.ListenPacket, w.dial
 		c.options = append(c.options, o)
 	}
 	t.Cleanup(func() {

@@ -128,6 +128,7 @@ func (n *Node) join(ctx context.Context, self raftlog.Member) error {
 		if err == nil || errors.Is(err, errNotAdmitted) {
 			return err
 		}
+		n.progress.doing("waiting to be let into the metadata quorum: " + err.Error())
 		if text := err.Error(); text != said && ctx.Err() == nil && n.o.Clock.Now().Sub(began) >= loggedWait {
 			said = text
 			n.o.Log.Info().Err(err).Msg("waiting to be let into the metadata quorum")
@@ -220,8 +221,17 @@ func (n *Node) poll(members raftlog.Members) {
 	peers.Poll(ids)
 }
 
+// quorumTrouble is why the metadata quorum does not answer this node, "" where it does.
+func (n *Node) quorumTrouble() string {
+	if n.controller.Leader().NodeID < 0 {
+		return "it has no leader: no majority of its voters answers"
+	}
+	return ""
+}
+
 // vote asks to be made a voter until this node is one.
 func (n *Node) vote(ctx context.Context, self raftlog.Member) error {
+	n.progress.doing("waiting to be made a voter of the metadata quorum")
 	for {
 		req := kmsg.NewPtrAddRaftVoterRequest()
 		req.Version = req.MaxVersion()

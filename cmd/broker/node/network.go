@@ -16,7 +16,7 @@ func (n *Node) serve(context.Context) error {
 	n.server = protocol.NewServer(n.newBroker(), n.serverOptions())
 	n.onStop("connections", n.stopServing)
 	for _, l := range n.o.Config.Listeners {
-		for _, socket := range n.sockets.byName[l.Name] {
+		for _, socket := range n.sockets.listening[l.Name] {
 			n.serving.Go(func() { n.accept(n.server, l.Name, socket) })
 		}
 	}

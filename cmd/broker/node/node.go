@@ -17,6 +17,7 @@ import (
 	"grete/coordinator/group"
 	"grete/coordinator/txn"
 	"grete/handlers"
+	"grete/internal/admin"
 	"grete/internal/metrics"
 	"grete/logstore"
 	"grete/protocol"
@@ -53,7 +54,9 @@ type Node struct {
 	fetchSessions *handlers.FetchSessions
 	server        *protocol.Server
 	serving       sync.WaitGroup
+	admin         *admin.Server // nil: there is none, or it has stopped
 	adminAddr     string
+	progress      progress
 
 	stops       []stop // what was started
 	failed      chan error
@@ -68,28 +71,56 @@ type stop struct {
 	run  func(context.Context) error
 }
 
+// step is a part of Start. Readiness says what is being done meanwhile.
+type step struct {
+	doing string
+	run   func(context.Context) error
+}
+
 // Start runs a broker until Stop. Its errors are one line that says what is in the way.
 func Start(ctx context.Context, o Options) (*Node, error) {
 	o.fill()
 	n := &Node{o: o, metrics: metrics.New(o.Clock), failed: make(chan error, 1)}
-	for _, step := range n.steps() {
-		if err := step(ctx); err != nil {
+	for _, s := range n.steps() {
+		n.progress.doing(s.doing)
+		if err := s.run(ctx); err != nil {
 			stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 			defer cancel()
 			return nil, errors.Join(err, n.Stop(stopCtx))
 		}
 	}
+	n.progress.done()
 	return n, nil
 }
 
-// steps are those of Start: a controller alone has no logs but the metadata's, and no clients.
-func (n *Node) steps() []func(context.Context) error {
-	if !n.o.Config.IsBroker {
-		return []func(context.Context) error{n.openSockets, n.joinCluster, n.openStore, n.startController, n.handOver, n.startAdmin}
+// steps are those of Start. The admin listener comes first, so that whoever watches the node sees what it waits for; clients are let in last. A
+// controller alone has no logs but the metadata's, and no clients.
+func (n *Node) steps() []step {
+	broker := n.o.Config.IsBroker
+	all := []struct {
+		step
+		wanted bool
+	}{
+		{step{"opening the admin listener", n.startAdmin}, true},
+		{step{"opening the listeners", n.openSockets}, true},
+		{step{"looking for the cluster", n.joinCluster}, true},
+		{step{"opening the logs", n.openStore}, true},
+		{step{"starting replicas", n.startReplicas}, broker},
+		{step{"starting coordinators", n.startCoordinators}, broker},
+		{step{"starting transactions", n.startTransactions}, broker},
+		{step{"waiting for the metadata quorum", n.startController}, true},
+		{step{"waiting for the controller to take this broker in", n.register}, broker},
+		{step{"opening the listeners for clients", n.serve}, broker},
+		{step{"starting", n.handOver}, true},
+		{step{"starting", n.showState}, true},
 	}
-	return []func(context.Context) error{
-		n.openSockets, n.joinCluster, n.openStore, n.startReplicas, n.startCoordinators, n.startTransactions, n.startController, n.register, n.serve, n.handOver, n.startAdmin,
+	var out []step
+	for _, s := range all {
+		if s.wanted {
+			out = append(out, s.step)
+		}
 	}
+	return out
 }
 
 // onStop has run called by Stop, before what was started earlier.

@@ -13,6 +13,7 @@ import (
 	"grete/handlers"
 	"grete/internal/clock"
 	"grete/internal/config"
+	"grete/internal/ports"
 	"grete/internal/vfs"
 )
 
@@ -24,8 +25,10 @@ type Options struct {
 	Entropy io.Reader // random bytes: ids, jitter, elections
 	Log     zerolog.Logger
 	Loggers handlers.Loggers
-	// Listen opens a socket; nil means net.Listen.
+	// Listen opens a socket for other nodes; nil means net.Listen.
 	Listen func(network, address string) (net.Listener, error)
+	// Bind takes a port for clients, who are let in when the broker can serve them; nil means ports.Bind, or Listen where that is given.
+	Bind func(network, address string) (ports.Port, error)
 	// ListenPacket opens a socket for gossip's packets; nil means net.ListenPacket, but a world with sockets of its own and no packets has no gossip.
 	ListenPacket func(network, address string) (net.PacketConn, error)
 	// Dial connects to other nodes; nil means TCP.
@@ -40,6 +43,13 @@ const (
 )
 
 func (o *Options) fill() {
+	switch {
+	case o.Bind != nil:
+	case o.Listen == nil:
+		o.Bind = ports.Bind
+	default:
+		o.Bind = ports.Listening(o.Listen)
+	}
 	if o.Listen == nil {
 		o.Listen = net.Listen
 		if o.ListenPacket == nil {

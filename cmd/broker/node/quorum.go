@@ -105,7 +105,7 @@ func (n *Node) serveControllers() {
 		return err
 	})
 	for _, l := range n.o.Config.Controllers {
-		for _, socket := range n.sockets.byName[l.Name] {
+		for _, socket := range n.sockets.listening[l.Name] {
 			accepting.Go(func() { n.accept(server, l.Name, socket) })
 		}
 		n.o.Log.Info().Str("listener", l.Name).Str("address", n.Addr(l.Name)).Msg("listening for other nodes")

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"grete/cluster/controller"
@@ -17,12 +18,14 @@ func (n *Node) register(ctx context.Context) error {
 		Clock: n.o.Clock, Logger: n.o.Log, NodeID: cfg.NodeID, ClusterID: n.clusterID,
 		Incarnation: n.incarnation, StoppedEpoch: n.store.StoppedEpoch(),
 		Endpoints: n.endpoints(), Rack: cfg.Text("broker.rack"), LogDirs: n.directoryIDs(true), OfflineDirs: func() []metadata.UUID { return n.directoryIDs(false) },
-		IntervalMs: cfg.Int("broker.heartbeat.interval.ms"), LeaderGone: n.controller.LeaderGone,
+		IntervalMs: cfg.Int("broker.heartbeat.interval.ms"), LeaderGone: n.controller.LeaderGone, Registered: n.listen,
 	})
 	n.leaversTo.Store(n.lifecycle)
 	ctx, cancel := context.WithTimeout(ctx, millis(cfg.Int("initial.broker.registration.timeout.ms")))
 	defer cancel()
-	if err := n.lifecycle.Start(ctx); err != nil {
+	if err := n.lifecycle.Start(ctx); errors.Is(err, errListener) {
+		return err
+	} else if err != nil {
 		return fmt.Errorf("the controller does not let this broker in: %w", err)
 	}
 	n.registered.Store(true)

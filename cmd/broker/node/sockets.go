@@ -5,51 +5,90 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"strconv"
 
 	"grete/internal/config"
+	"grete/internal/ports"
 )
 
-// sockets are the bound listeners: before anything is written, so that a port in use costs nothing.
+// sockets are the ports of the listeners: taken before anything is written, so that one in use costs nothing. Those of the controller listeners
+// listen at once, those for clients when the broker can serve.
 type sockets struct {
-	byName map[string][]net.Listener
+	byName    map[string][]ports.Port
+	listening map[string][]net.Listener
 }
 
 func (n *Node) openSockets(context.Context) error {
-	n.sockets = &sockets{byName: map[string][]net.Listener{}}
+	n.sockets = &sockets{byName: map[string][]ports.Port{}, listening: map[string][]net.Listener{}}
 	n.onStop("listeners", func(context.Context) error { return n.sockets.close() })
-	for _, l := range slices.Concat(n.o.Config.Listeners, n.o.Config.Controllers) {
-		if err := n.sockets.open(n.o.Listen, l); err != nil {
+	for _, l := range n.o.Config.Listeners {
+		if err := n.sockets.open(n.o.Bind, l); err != nil {
+			return err
+		}
+	}
+	for _, l := range n.o.Config.Controllers {
+		err := n.sockets.open(ports.Listening(n.o.Listen), l)
+		if err == nil {
+			err = n.sockets.listen(l)
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// open binds a listener. localhost is both loopback addresses where there are both.
-func (s *sockets) open(listen func(network, address string) (net.Listener, error), l config.Listener) error {
+// listen lets clients connect. They wait until serve, which follows soon.
+func (n *Node) listen() error {
+	for _, l := range n.o.Config.Listeners {
+		if err := n.sockets.listen(l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *sockets) listen(l config.Listener) error {
+	for _, port := range s.byName[l.Name] {
+		socket, err := port.Listen()
+		if err != nil {
+			return cannotListen(l, err)
+		}
+		s.listening[l.Name] = append(s.listening[l.Name], socket)
+	}
+	return nil
+}
+
+// open takes the ports of a listener. localhost is both loopback addresses where there are both.
+func (s *sockets) open(bind func(network, address string) (ports.Port, error), l config.Listener) error {
 	if l.Host != "localhost" {
-		return s.bind(listen, l)
+		return s.bind(bind, l)
 	}
 	v4 := l
 	v4.Host = "127.0.0.1"
-	if err := s.bind(listen, v4); err != nil {
+	if err := s.bind(bind, v4); err != nil {
 		return err
 	}
 	v6 := l
 	v6.Host, v6.Port = "::1", s.port(l.Name)
-	_ = s.bind(listen, v6) // the machine may have no IPv6
+	_ = s.bind(bind, v6) // the machine may have no IPv6
 	return nil
 }
 
-func (s *sockets) bind(listen func(network, address string) (net.Listener, error), l config.Listener) error {
-	socket, err := listen("tcp", l.Address())
+func (s *sockets) bind(bind func(network, address string) (ports.Port, error), l config.Listener) error {
+	port, err := bind("tcp", l.Address())
 	if err != nil {
-		return fmt.Errorf("listener %s cannot listen on %s: %w", l.Name, l.Address(), cause(err))
+		return cannotListen(l, err)
 	}
-	s.byName[l.Name] = append(s.byName[l.Name], socket)
+	s.byName[l.Name] = append(s.byName[l.Name], port)
 	return nil
+}
+
+// errListener begins the errors of listeners.
+var errListener = errors.New("listener")
+
+func cannotListen(l config.Listener, err error) error {
+	return fmt.Errorf("%w %s cannot listen on %s: %w", errListener, l.Name, l.Address(), cause(err))
 }
 
 // cause strips the address that a net.OpError repeats.
@@ -76,9 +115,14 @@ func (s *sockets) addr(name string) string {
 // close is harmless to a listener that the server has closed already.
 func (s *sockets) close() error {
 	var errs []error
-	for _, sockets := range s.byName {
+	for _, taken := range s.byName {
+		for _, port := range taken {
+			errs = append(errs, port.Close())
+		}
+	}
+	for _, sockets := range s.listening {
 		for _, socket := range sockets {
-			if err := socket.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			if err := socket.Close(); !errors.Is(err, net.ErrClosed) {
 				errs = append(errs, err)
 			}
 		}
