@@ -2,9 +2,10 @@ package coordinator
 
 import (
 	"slices"
-	"sync"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+
+	"grete/internal/sched"
 )
 
 // List reads from every shard that this broker leads and answers all of it, in the order of the partitions. One that is
@@ -30,7 +31,7 @@ func List[M Machine, T any](rt *Runtime[M], read func(M, *Tx) []T, answer func([
 
 // listing gathers the shards' parts.
 type listing[T any] struct {
-	mu      sync.Mutex
+	mu      sched.Mutex
 	parts   [][]T
 	waiting int
 	err     error

@@ -8,6 +8,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"grete/internal/clock"
+	"grete/internal/sched"
 	"grete/protocol/batch"
 )
 
@@ -31,7 +32,7 @@ type Runtime[M Machine] struct {
 	loadSlots chan struct{}
 	alive     sync.WaitGroup // shards that have not dropped their state yet
 
-	mu     sync.RWMutex
+	mu     sched.RWMutex
 	shards map[int32]*shard[M]
 	closed bool
 }

@@ -1,10 +1,10 @@
 package coordinator
 
 import (
-	"sync"
 	"sync/atomic"
 
 	"grete/internal/clock"
+	"grete/internal/sched"
 )
 
 // Bounds of one shard; reaching the first two is answered with ErrOverloaded, except to the shard's own operations.
@@ -34,7 +34,7 @@ type shard[M Machine] struct {
 	epoch     int32
 	log       PartitionLog
 
-	mu      sync.Mutex
+	mu      sched.Mutex
 	phase   phase
 	queue   []Op[M]
 	chores  []func() // the shard's own work: timers, loading done, unloading; not bounded, not refused

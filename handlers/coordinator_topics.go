@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"grete/internal/sched"
 	"grete/protocol"
 )
 
@@ -32,7 +33,7 @@ type CoordinatorTopics struct {
 	ctx        context.Context
 	stop       context.CancelFunc
 
-	mu       sync.Mutex
+	mu       sched.Mutex
 	creating map[string]bool
 	running  sync.WaitGroup
 }

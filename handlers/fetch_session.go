@@ -3,13 +3,13 @@ package handlers
 import (
 	"container/list"
 	"strings"
-	"sync"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"grete/cluster/metadata"
 	"grete/cluster/replica"
+	"grete/internal/sched"
 )
 
 // fetchKey names a partition in a request: by topic id from version 13 on, else by name.
@@ -46,7 +46,7 @@ type fetchSession struct {
 	lastUsedMs int64
 	cachedSize int
 
-	mu    sync.Mutex
+	mu    sched.Mutex
 	epoch int32 // that the next request must carry
 	parts map[fetchKey]*list.Element
 	order list.List // of *sessionPartition: those that returned records go to the back

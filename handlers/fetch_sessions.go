@@ -3,9 +3,9 @@ package handlers
 import (
 	"math"
 	"math/rand/v2"
-	"sync"
 
 	"grete/internal/clock"
+	"grete/internal/sched"
 )
 
 // Session ids and epochs of KIP-227 (FetchMetadata).
@@ -36,7 +36,7 @@ type FetchSessions struct {
 	rand  func() uint64
 	slots int // max.incremental.fetch.session.cache.slots
 
-	mu       sync.Mutex
+	mu       sched.Mutex
 	sessions map[int32]*fetchSession
 }
 

@@ -1,11 +1,11 @@
 package handlers
 
-import "sync"
+import "grete/internal/sched"
 
 // gather collects n answers that come in any order, from any goroutine, and calls done with all of them in the order
 // of their indexes once the last has come; at once for n = 0.
 type gather[T any] struct {
-	mu      sync.Mutex
+	mu      sched.Mutex
 	results []T
 	waiting int
 	done    func([]T)

@@ -1,15 +1,14 @@
 package handlers
 
 import (
-	"sync"
-
 	"grete/internal/clock"
+	"grete/internal/sched"
 )
 
 // parked is what every request that waits for partitions has: the first of what it waits for, its time and the end of its connection
 // ends the wait.
 type parked struct {
-	mu    sync.Mutex // guards what it is part of, too
+	mu    sched.Mutex // guards what it is part of, too
 	done  bool
 	timer clock.Timer
 	stop  func() bool // of the watch on the connection's end

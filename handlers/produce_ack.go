@@ -1,18 +1,18 @@
 package handlers
 
 import (
-	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"grete/cluster/replica"
 	"grete/internal/clock"
+	"grete/internal/sched"
 )
 
 // ackWaits is what a Produce request still waits for.
 type ackWaits struct {
-	mu      sync.Mutex
+	mu      sched.Mutex
 	pending int
 	waits   []ackOf
 	timer   clock.Timer

@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"grete/internal/sched"
 	"grete/protocol"
 )
 
@@ -29,7 +30,7 @@ type ProducerIDs struct {
 	nodeID      int32
 	brokerEpoch func() int64
 
-	mu        sync.Mutex
+	mu        sched.Mutex
 	next, end int64
 	waiting   []func(int64, error)
 	ctx       context.Context

@@ -12,6 +12,7 @@ import (
 	"grete/coordinator"
 	"grete/coordinator/txn"
 	"grete/internal/clock"
+	"grete/internal/sched"
 )
 
 // RemoteMarkers takes markers to partitions that other brokers lead: one WriteTxnMarkers per broker at a time, with all that gathered
@@ -24,7 +25,7 @@ type RemoteMarkers struct {
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 
-	mu      sync.Mutex
+	mu      sched.Mutex
 	waiting map[int32][]*markerSend // by broker; an entry while a goroutine is at work for it
 }
 

@@ -6,6 +6,7 @@ import (
 	"math"
 	"syscall"
 
+	"grete/internal/sched"
 	"grete/protocol/batch"
 )
 
@@ -173,6 +174,7 @@ func (l *Log) noteBatch(seg *segment, b batch.Batch, pos int64) {
 	l.writer.index(seg, last, b.MaxTimestamp(), pos, size, l.config().IndexIntervalBytes)
 	seg.size.Store(pos + size)
 	l.noteProducer(seg, b)
+	sched.Yield()
 	l.tail.push(b.BaseOffset(), pos, last+1, pos+size)
 }
 

@@ -3,11 +3,11 @@ package logstore
 import (
 	"errors"
 	"io/fs"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"grete/internal/clock"
+	"grete/internal/sched"
 	"grete/protocol/batch"
 )
 
@@ -19,7 +19,7 @@ type cleaner struct {
 	cfg      atomic.Pointer[CleanerConfig]
 	throttle throttle
 
-	mu      sync.Mutex
+	mu      sched.Mutex
 	busy    map[*Log]bool // being compacted
 	running int
 	timer   clock.Timer

@@ -1,10 +1,10 @@
 package logstore
 
 import (
-	"sync"
 	"time"
 
 	"grete/internal/clock"
+	"grete/internal/sched"
 )
 
 // minPause: shorter waits of the throttle are gathered.
@@ -13,7 +13,7 @@ const minPause = 20 * time.Millisecond
 // throttle holds all cleaner threads together to a rate of bytes.
 type throttle struct {
 	clock clock.Clock
-	mu    sync.Mutex
+	mu    sched.Mutex
 	paid  time.Time // when all that was asked for is paid at the rate
 }
 

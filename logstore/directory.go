@@ -9,9 +9,9 @@ import (
 	"io/fs"
 	"path"
 	"strings"
-	"sync"
 	"sync/atomic"
 
+	"grete/internal/sched"
 	"grete/internal/vfs"
 )
 
@@ -31,7 +31,7 @@ type logDir struct {
 	// stoppedEpoch is the broker epoch of the clean stop before this start, NoBrokerEpoch when there was none.
 	stoppedEpoch int64
 
-	checkpointMu sync.Mutex
+	checkpointMu sched.Mutex
 	checkpoints  map[string][]byte // what the files hold
 	stale        map[ID]bool       // logs that were deleted since, or before the start
 	logCount     atomic.Int64

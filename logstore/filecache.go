@@ -4,10 +4,10 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"sync"
 	"sync/atomic"
 	"syscall"
 
+	"grete/internal/sched"
 	"grete/internal/vfs"
 )
 
@@ -19,7 +19,7 @@ type fileCache struct {
 	fs  vfs.FS
 	max int
 
-	mu   sync.Mutex
+	mu   sched.Mutex
 	open []*openFile
 	hand int
 }

@@ -2,10 +2,10 @@ package logstore
 
 import (
 	"errors"
-	"sync"
 	"time"
 
 	"grete/internal/clock"
+	"grete/internal/sched"
 )
 
 // housekeeping is the store's one goroutine: retention and checkpoints.
@@ -83,7 +83,7 @@ func (l *Log) expireProducers(nowMs int64) {
 // pendingWork is removals that wait for file.delete.delay.ms. They are as many as the segments and logs deleted
 // within that time.
 type pendingWork struct {
-	mu     sync.Mutex
+	mu     sched.Mutex
 	next   int
 	timers map[int]clock.Timer
 	closed bool

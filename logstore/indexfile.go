@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"io"
 	"sort"
-	"sync"
+
+	"grete/internal/sched"
 )
 
 const (
@@ -27,7 +28,7 @@ type indexFile struct {
 	entryBytes int
 	file       lazyFile
 
-	mu      sync.RWMutex
+	mu      sched.RWMutex
 	onDisk  int    // entries in the file that are not in pending; of an active segment whole blocks
 	fences  []byte // first entry of each block in onDisk
 	pending []byte // entries after onDisk

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"math"
 	"path"
-	"sync"
 	"sync/atomic"
 
 	"grete/internal/clock"
+	"grete/internal/sched"
 )
 
 // Log is one partition's log: one writer at a time, readers that never wait for it.
@@ -43,10 +43,10 @@ type Log struct {
 
 	// reshape is held, before mu, by whoever truncates, removes or replaces segments; the append of new ones needs mu
 	// alone.
-	reshape sync.Mutex
+	reshape sched.Mutex
 	swaps   int // compactions since the start; reshape
 
-	mu        sync.Mutex
+	mu        sched.Mutex
 	writer    *writer // nil until the first append to the active segment
 	producers producerState
 	flushes   flushState
@@ -116,6 +116,7 @@ func (l *Log) HighWatermark() int64 { return l.highWatermark.Load() }
 func (l *Log) SetHighWatermark(offset int64) {
 	offset = max(min(offset, l.EndOffset()), l.StartOffset())
 	l.highWatermark.Store(offset)
+	sched.Yield()
 	if l.firstUnstable.Load() < offset {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -125,7 +126,9 @@ func (l *Log) SetHighWatermark(offset int64) {
 
 // LastStableOffset is the first unstable offset, or the high watermark.
 func (l *Log) LastStableOffset() int64 {
-	return max(min(l.firstUnstable.Load(), l.highWatermark.Load()), l.StartOffset())
+	unstable := l.firstUnstable.Load()
+	sched.Yield()
+	return max(min(unstable, l.highWatermark.Load()), l.StartOffset())
 }
 
 // file is the path of a file of the partition's directory.

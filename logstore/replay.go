@@ -3,6 +3,7 @@ package logstore
 import (
 	"errors"
 
+	"grete/internal/sched"
 	"grete/protocol/batch"
 )
 
@@ -40,6 +41,7 @@ func (l *Log) advanceUnstable() {
 	if first < 0 {
 		first = noUnstable
 	}
+	sched.Yield()
 	l.firstUnstable.Store(first)
 }
 

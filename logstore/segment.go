@@ -6,9 +6,9 @@ import (
 	"io/fs"
 	"math"
 	"os"
-	"sync"
 	"sync/atomic"
 
+	"grete/internal/sched"
 	"grete/protocol/batch"
 )
 
@@ -23,7 +23,7 @@ type segment struct {
 	// suffix is what the names of its files end in beyond their kind: nothing, .cleaned and .swap while compaction makes
 	// the segment, .deleted and the like at its end. names: a file is not opened by name while names change.
 	suffix atomic.Pointer[string]
-	names  sync.RWMutex
+	names  sched.RWMutex
 
 	data    lazyFile
 	offsets indexFile
@@ -37,11 +37,11 @@ type segment struct {
 	// indexed: both index files have been loaded and looked sane, or were rebuilt. indexMu: one does it.
 	indexed atomic.Bool
 	rebuilt atomic.Bool
-	indexMu sync.Mutex
+	indexMu sched.Mutex
 	// indexDirty: the index files hold more than was synced. Log.mu.
 	indexDirty bool
 
-	largestMu    sync.Mutex
+	largestMu    sched.Mutex
 	largest      timestampAt
 	largestKnown bool
 }

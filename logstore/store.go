@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
+
+	"grete/internal/sched"
 )
 
 // Store is all logs of a broker.
@@ -20,12 +22,12 @@ type Store struct {
 	files *fileCache
 	dirs  []*logDir
 
-	mu   sync.RWMutex
+	mu   sched.RWMutex
 	logs map[ID]*Log
 	// futures are copies that will take the place of logs.
 	futures map[ID]*Log
 	// changing serialises Create and Delete.
-	changing sync.Mutex
+	changing sched.Mutex
 
 	background sync.WaitGroup
 	stop       chan struct{}

@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"sync"
 	"sync/atomic"
+
+	"grete/internal/sched"
 )
 
 // An entry of a .txnindex file (Kafka's AbortedTxn, version 0): version int16, producer id, first offset, offset of
@@ -25,14 +26,14 @@ type txnIndex struct {
 	cache *fileCache
 	base  int64 // the segment's
 	path  func() string
-	names *sync.RWMutex // held while path's answer is used
+	names *sched.RWMutex // held while path's answer is used
 	file  lazyFile
 	count atomic.Int64 // entries; -1 until the file was looked at
 	last  int64        // last entry's LastOffset, of changes' knowledge only; -1 when none
 }
 
 func newTxnIndex(cache *fileCache, base int64, path func() string) *txnIndex {
-	x := &txnIndex{cache: cache, base: base, path: path, names: new(sync.RWMutex), last: -1}
+	x := &txnIndex{cache: cache, base: base, path: path, names: new(sched.RWMutex), last: -1}
 	x.count.Store(-1)
 	return x
 }

@@ -4,12 +4,12 @@ import (
 	"errors"
 	"net"
 	"net/netip"
-	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"grete/internal/clock"
+	"grete/internal/sched"
 )
 
 // Accepting backs off between these when it fails, as it does when descriptors run out.
@@ -95,7 +95,7 @@ type connLimits struct {
 	perIP     int
 	overrides map[netip.Addr]int
 
-	mu   *sync.Mutex
+	mu   *sched.Mutex
 	byIP map[netip.Addr]int
 }
 
@@ -103,7 +103,7 @@ type connLimits struct {
 const maxSlots = 1 << 20
 
 func newConnLimits(o Options) connLimits {
-	l := connLimits{perIP: o.MaxConnectionsPerIP, overrides: map[netip.Addr]int{}, mu: new(sync.Mutex), byIP: map[netip.Addr]int{}}
+	l := connLimits{perIP: o.MaxConnectionsPerIP, overrides: map[netip.Addr]int{}, mu: new(sched.Mutex), byIP: map[netip.Addr]int{}}
 	if o.MaxConnections <= maxSlots {
 		l.slots = make(chan struct{}, o.MaxConnections)
 	}
@@ -186,7 +186,7 @@ type logLimit struct {
 	log   zerolog.Logger
 	clock clock.Clock
 
-	mu         sync.Mutex
+	mu         sched.Mutex
 	last       time.Time
 	suppressed int
 }

@@ -1,8 +1,9 @@
 package protocol
 
 import (
-	"sync"
 	"sync/atomic"
+
+	"grete/internal/sched"
 )
 
 // budget bounds the bytes of requests that are being received or handled, over all connections
@@ -14,7 +15,7 @@ type budget struct {
 	used    atomic.Int64
 	waiting atomic.Int32 // len(queue), read without the lock
 
-	mu          sync.Mutex
+	mu          sched.Mutex
 	queue       []*budgetWaiter
 	waitersHold int64
 }

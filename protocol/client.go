@@ -11,6 +11,8 @@ import (
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"grete/internal/sched"
 )
 
 // ErrNoVersion means that client and broker share no version of a request.
@@ -38,7 +40,7 @@ type Client struct {
 	reader    sync.WaitGroup
 	ended     chan struct{} // closed when the connection has ended
 
-	mu      sync.Mutex // order of calls is the order of writes
+	mu      sched.Mutex // order of calls is the order of writes
 	pending []*call
 	nextID  int32
 	err     error // why the connection ended

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"grete/internal/clock"
+	"grete/internal/sched"
 )
 
 // maxUnsentBytes of responses in memory for one connection: beyond, its requests are not read until the peer reads.
@@ -55,7 +56,7 @@ type Conn struct {
 	sendingSince atomic.Int64 // nanoseconds: last progress of what is being sent; 0 when nothing is
 	closingSince atomic.Int64 // nanoseconds: when the connection began to end; 0 before
 
-	mu        sync.Mutex
+	mu        sched.Mutex
 	changed   sync.Cond // what the reader waits for: order, out, mutedTill, ending
 	order     order
 	out       outQueue // ready to be sent

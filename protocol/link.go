@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"grete/internal/sched"
 )
 
 var (
@@ -26,7 +27,7 @@ type Link struct {
 	o       ClientOptions
 	turn    chan struct{} // holds one: who may dial
 
-	mu     sync.Mutex
+	mu     sched.Mutex
 	client *Client
 	closed bool
 }

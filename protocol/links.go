@@ -2,9 +2,10 @@ package protocol
 
 import (
 	"context"
-	"sync"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"grete/internal/sched"
 )
 
 // Links is a Link to each of several nodes, made when it is first needed.
@@ -12,7 +13,7 @@ type Links struct {
 	address func(id int32) (string, bool)
 	o       ClientOptions
 
-	mu     sync.Mutex
+	mu     sched.Mutex
 	byID   map[int32]*Link // one per node that was ever called
 	closed bool
 }

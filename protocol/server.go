@@ -9,6 +9,8 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+
+	"grete/internal/sched"
 )
 
 // VersionRange is one row of ApiVersions.
@@ -41,7 +43,7 @@ type Server struct {
 	reaper   sync.WaitGroup
 	running  sync.WaitGroup // acceptors and readers
 
-	mu        sync.Mutex
+	mu        sched.Mutex
 	shutdown  bool
 	listeners map[net.Listener]struct{}
 	conns     map[*Conn]struct{}

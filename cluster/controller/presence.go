@@ -2,7 +2,8 @@ package controller
 
 import (
 	"context"
-	"sync"
+
+	"grete/internal/sched"
 )
 
 // presence is which brokers hold the connection that their heartbeats come in on. It takes no part in decisions about metadata: a broker that
@@ -10,7 +11,7 @@ import (
 type presence struct {
 	onEnd func(id int32)
 
-	mu sync.Mutex
+	mu sched.Mutex
 	by map[int32]*connection // of brokers that a heartbeat was accepted of, so no more than are registered
 }
 

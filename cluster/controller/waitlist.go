@@ -2,15 +2,16 @@ package controller
 
 import (
 	"slices"
-	"sync"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"grete/internal/sched"
 )
 
 // waitList holds the answers that wait for an offset to be applied here. Its length is bounded by the requests that the
 // decider takes while as many wait (decider.ready), or by the callers of Do, which wait for them.
 type waitList struct {
-	mu      sync.Mutex
+	mu      sched.Mutex
 	applied int64 // everything below is applied
 	waiting []waiter
 }

@@ -1,8 +1,7 @@
 package raftlog
 
 import (
-	"sync"
-
+	"grete/internal/sched"
 	"grete/protocol"
 )
 
@@ -60,7 +59,7 @@ func frameLen(queue []outgoing) (n, bytes int) {
 
 // assembly gathers the parts of one message: of one sender, since only a leader sends any that large.
 type assembly struct {
-	mu    sync.Mutex
+	mu    sched.Mutex
 	from  int32
 	bytes []byte
 }

@@ -1,10 +1,10 @@
 package raftlog
 
 import (
-	"sync"
 	"time"
 
 	"grete/internal/clock"
+	"grete/internal/sched"
 	"grete/protocol"
 )
 
@@ -15,7 +15,7 @@ type peer struct {
 	some    chan struct{} // holds one: there are messages
 	lost    outage        // its goroutine's own
 
-	mu     sync.Mutex
+	mu     sched.Mutex
 	queue  []outgoing
 	bytes  int
 	parked *poll // of a node that fetches

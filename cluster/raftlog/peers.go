@@ -16,6 +16,7 @@ import (
 
 	"grete/cluster/metadata"
 	"grete/internal/clock"
+	"grete/internal/sched"
 	"grete/protocol"
 )
 
@@ -70,7 +71,7 @@ type Peers struct {
 
 	parts assembly
 
-	mu     sync.Mutex
+	mu     sched.Mutex
 	peers  map[int32]*peer
 	polls  map[int32]context.CancelFunc // of voters, by id
 	closed bool

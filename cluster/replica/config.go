@@ -3,10 +3,10 @@ package replica
 import (
 	"maps"
 	"strconv"
-	"sync"
 
 	"grete/cluster/metadata"
 	"grete/internal/config"
+	"grete/internal/sched"
 	"grete/logstore"
 	"grete/protocol/batch"
 )
@@ -69,7 +69,7 @@ type Configs struct {
 	layers config.Layers
 	nodeID string
 
-	mu             sync.Mutex
+	mu             sched.Mutex
 	broker         map[string]string // dynamic values that plain was made under
 	clusterDefault map[string]string
 	plain          *TopicConfig // of every topic without overrides

@@ -3,7 +3,6 @@ package replica
 import (
 	"context"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -12,6 +11,7 @@ import (
 
 	"grete/cluster/metadata"
 	"grete/internal/clock"
+	"grete/internal/sched"
 )
 
 // AssignDirs tells the controller where this broker has replicas, and returns once this broker's image has what came of it.
@@ -42,7 +42,7 @@ type assigner struct {
 	clock       clock.Clock
 	log         zerolog.Logger
 
-	mu     sync.Mutex
+	mu     sched.Mutex
 	queued map[*Partition]bool
 	wake   chan struct{} // holds one
 	task   task

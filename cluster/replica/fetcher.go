@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"grete/internal/clock"
+	"grete/internal/sched"
 )
 
 // fetcher fetches partitions from one leader, over one connection and one fetch session, on one goroutine.
@@ -22,7 +22,7 @@ type fetcher struct {
 	cancel context.CancelFunc
 	wake   chan struct{} // holds one: partitions have changed, or a pause is over
 
-	mu       sync.Mutex
+	mu       sched.Mutex
 	parts    map[partitionKey]*followedPartition
 	unasked  bool   // partitions were added that the call under way does not ask for
 	hurry    func() // gives up the call under way, nil when there is none

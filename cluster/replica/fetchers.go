@@ -9,13 +9,14 @@ import (
 	"sync"
 
 	"grete/internal/metrics"
+	"grete/internal/sched"
 )
 
 // fetchers has, per leader, as many fetchers as num.replica.fetchers says, each with its partitions and one connection.
 type fetchers struct {
 	o Options
 
-	mu      sync.Mutex
+	mu      sched.Mutex
 	started bool
 	byKey   map[fetcherKey]*fetcher
 	of      map[*Partition]*fetcher

@@ -3,7 +3,6 @@ package replica
 import (
 	"context"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -12,6 +11,7 @@ import (
 
 	"grete/internal/clock"
 	"grete/internal/metrics"
+	"grete/internal/sched"
 )
 
 // isrChange is a set of in-sync replicas that a leader asks the controller for. It stays proposed, and counts for the high
@@ -117,7 +117,7 @@ type alterer struct {
 	log         zerolog.Logger
 	changes     *metrics.Replicas
 
-	mu     sync.Mutex
+	mu     sched.Mutex
 	queued map[*Partition]*isrChange
 	wake   chan struct{} // holds one
 	task   task

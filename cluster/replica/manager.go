@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"github.com/rs/zerolog"
@@ -14,6 +13,7 @@ import (
 	"grete/internal/clock"
 	"grete/internal/metrics"
 	"grete/internal/quota"
+	"grete/internal/sched"
 	"grete/logstore"
 )
 
@@ -55,11 +55,11 @@ type Manager struct {
 
 	draining atomic.Bool
 
-	applyMu   sync.Mutex             // one Apply at a time
+	applyMu   sched.Mutex            // one Apply at a time
 	preferred map[logstore.ID]string // directories to make logs in; applyMu
 	retry     retries                // applyMu
 
-	mu     sync.RWMutex
+	mu     sched.RWMutex
 	byName map[string]*topic
 	byID   map[metadata.UUID]*topic
 }

@@ -6,12 +6,12 @@
 package replica
 
 import (
-	"sync"
 	"sync/atomic"
 
 	"grete/cluster/metadata"
 	"grete/internal/clock"
 	"grete/internal/metrics"
+	"grete/internal/sched"
 	"grete/logstore"
 )
 
@@ -33,7 +33,7 @@ type Partition struct {
 	future atomic.Pointer[logstore.Log]
 
 	// mu orders appends, truncations, changes of state and movement of the high watermark.
-	mu        sync.Mutex
+	mu        sched.Mutex
 	flush     flushState
 	followers []*follower      // while this broker leads
 	cuts      int              // truncations since the start

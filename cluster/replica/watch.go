@@ -1,6 +1,6 @@
 package replica
 
-import "sync"
+import "grete/internal/sched"
 
 // Watcher is a parked request; it is told that something it may wait for has changed on the partition that it
 // watches as number index: visible end, log start, low watermark or leadership. It must not block, and it may be told once more
@@ -25,7 +25,7 @@ type ackWait struct {
 
 // waiters are the requests parked on a partition. Its lock is a leaf: no callback runs under it.
 type waiters struct {
-	mu      sync.Mutex
+	mu      sched.Mutex
 	watches *Watch // head, in no order
 	acks    *ackWait
 	lastAck *ackWait

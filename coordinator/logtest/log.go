@@ -3,14 +3,13 @@
 package logtest
 
 import (
-	"sync"
-
+	"grete/internal/sched"
 	"grete/protocol/batch"
 )
 
 // Log satisfies coordinator.PartitionLog. The zero Log is empty and commits at once.
 type Log struct {
-	mu      sync.Mutex
+	mu      sched.Mutex
 	batches []batch.Batch
 	end     int64
 	high    int64

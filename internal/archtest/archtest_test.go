@@ -35,6 +35,17 @@ func TestWorldIsInjected(t *testing.T) {
 	}
 }
 
+// TestMutexesLetTimePass: rooms that write files, or are called by those, have the mutexes that a simulation with slow disks needs.
+func TestMutexesLetTimePass(t *testing.T) {
+	for _, line := range checkMutexes(tree(t), []string{"logstore", "cluster/replica", "cluster/raftlog", "cluster/controller", "coordinator", "handlers", "protocol"}) {
+		t.Error(line)
+	}
+	src := "package a\nimport \"sync\"\nvar a sync.Mutex\nvar b *sync.RWMutex\n"
+	if got := checkMutexes(fake(t, "logstore/a.go", src), []string{"logstore"}); len(got) != 2 {
+		t.Errorf("want 2 lines, got %v", got)
+	}
+}
+
 func fake(t *testing.T, path, src string) []source {
 	t.Helper()
 	s := source{path: path, fset: token.NewFileSet()}

@@ -7,6 +7,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -84,6 +85,26 @@ func typeName(e ast.Expr) string {
 	return ""
 }
 
+var mutexes = map[string]bool{"sync.Mutex": true, "sync.RWMutex": true, "sched.Mutex": true, "sched.RWMutex": true}
+
+// checkMutexes returns one line per mutex of package sync in a room that rooms says needs those of internal/sched: a simulation whose disks
+// take time would stand for ever.
+func checkMutexes(sources []source, rooms []string) []string {
+	var bad []string
+	for _, s := range sources {
+		if !slices.ContainsFunc(rooms, func(room string) bool { return strings.HasPrefix(s.room()+"/", room+"/") }) {
+			continue
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			if sel, ok := n.(*ast.SelectorExpr); ok && (typeName(sel) == "sync.Mutex" || typeName(sel) == "sync.RWMutex") {
+				bad = append(bad, fmt.Sprintf("%s: %s, not internal/sched's", s.fset.Position(n.Pos()), typeName(sel)))
+			}
+			return true
+		})
+	}
+	return bad
+}
+
 // locksOf finds the fields of a struct type that are mutexes.
 func locksOf(d ast.Decl) []finding {
 	var out []finding
@@ -94,7 +115,7 @@ func locksOf(d ast.Decl) []finding {
 		}
 		if st, ok := spec.Type.(*ast.StructType); ok {
 			for _, field := range st.Fields.List {
-				if kind := typeName(field.Type); kind != "sync.Mutex" && kind != "sync.RWMutex" {
+				if !mutexes[typeName(field.Type)] {
 					continue
 				}
 				for _, name := range field.Names {

@@ -86,6 +86,7 @@ func FailMatching(match func(Op) bool, err error) Injector {
 type Faulty struct {
 	inner  FS
 	inject atomic.Pointer[Injector]
+	lack   atomic.Pointer[lack]
 	count  atomic.Int64
 }
 
@@ -100,6 +101,9 @@ func (f *Faulty) Count() int64 { return f.count.Load() }
 
 func (f *Faulty) before(kind OpKind, name string) error {
 	op := Op{Index: f.count.Add(1), Kind: kind, Name: name}
+	if l := f.lack.Load(); l != nil && l.hits(op) {
+		return &fs.PathError{Op: string(kind), Path: name, Err: l.err}
+	}
 	i := f.inject.Load()
 	if i == nil || *i == nil {
 		return nil

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 )
 
@@ -23,6 +24,9 @@ type Mem struct {
 	locks         map[string]bool
 	usedBytes     int64
 	capacityBytes int64
+
+	pace atomic.Pointer[Pace]
+	busy atomic.Int64
 }
 
 // memDefaultCapacity is the volume size that Usage reports until SetCapacity.
@@ -199,6 +203,7 @@ func (m *Mem) removeTree(dir *memNode, base string) {
 }
 
 func (m *Mem) Rename(oldName, newName string) error {
+	m.take(OpRename)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	oldDir, oldBase, err := m.parent(oldName)
@@ -273,6 +278,7 @@ func (m *Mem) Stat(name string) (fs.FileInfo, error) {
 }
 
 func (m *Mem) SyncDir(name string) error {
+	m.take(OpSyncDir)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	dir, err := m.lookup(name)

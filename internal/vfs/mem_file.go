@@ -89,6 +89,7 @@ func (f *memFile) ReadAt(p []byte, off int64) (int, error) {
 }
 
 func (f *memFile) WriteAt(p []byte, off int64) (int, error) {
+	f.fs.take(OpWrite)
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
 	if err := f.check("write", true); err != nil {
@@ -123,6 +124,7 @@ func (f *memFile) Truncate(sizeBytes int64) error {
 }
 
 func (f *memFile) Sync() error {
+	f.fs.take(OpSync)
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
 	if err := f.check("sync", false); err != nil {

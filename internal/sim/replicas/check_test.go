@@ -26,7 +26,7 @@ type checks struct {
 	leaders    [partitions]map[int32]int32  // by epoch
 	highest    [partitions]int64            // of the high watermarks so far
 	watermarks map[*node][partitions]int64  // of this life
-	reached    map[int32][partitions]int64  // ends that nodes' logs had once
+	reached    map[int32][partitions]int64  // ends that nodes' logs had once, durably where that is asked for
 }
 
 func newChecks(w *world) *checks {
@@ -48,7 +48,11 @@ func (c *checks) note(n *node) {
 	ends := c.reached[n.id]
 	for i := range ends {
 		if log := logOf(n, int32(i)); log != nil {
-			ends[i] = max(ends[i], log.EndOffset())
+			end := log.EndOffset()
+			if c.w.durable {
+				end = log.DurableOffset()
+			}
+			ends[i] = max(ends[i], end)
 		}
 	}
 	c.reached[n.id] = ends

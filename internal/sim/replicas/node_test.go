@@ -28,6 +28,7 @@ type node struct {
 	w        *world
 	id       int32
 	fs       *vfs.Mem
+	files    *vfs.Faulty
 	dead     atomic.Bool
 	epoch    atomic.Int64
 	store    *logstore.Store
@@ -43,12 +44,12 @@ type node struct {
 }
 
 func (w *world) startNode(id int32, fs *vfs.Mem) *node {
-	n := &node{w: w, id: id, fs: fs, news: make(chan struct{}, 1), conns: newPipes()}
+	n := &node{w: w, id: id, fs: fs, files: vfs.NewFaulty(fs), news: make(chan struct{}, 1), conns: newPipes()}
 	n.image.Store(&metadata.Image{})
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	var err error
 	n.store, err = logstore.Open(n.ctx, logstore.Options{
-		FS: fs, Clock: clock.System, Log: zerolog.Nop(), Dirs: []string{"/data"}, FlushOffsetCheckpointInterval: time.Second,
+		FS: n.files, Clock: clock.System, Log: zerolog.Nop(), Dirs: []string{"/data"}, FlushOffsetCheckpointInterval: time.Second,
 	})
 	w.must(err)
 	n.replicas = replica.NewManager(replica.Options{

@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
+
+	"grete/internal/sched"
 )
 
 // mutation is a fault of the program, played.
@@ -31,6 +34,8 @@ var mutations = map[mutation]string{
 }
 
 func play(t *testing.T, seed uint64, m mutation, steps int) (wrong string) {
+	sched.PauseOnContention(func() { time.Sleep(100 * time.Microsecond) })
+	defer sched.PauseOnContention(nil)
 	synctest.Test(t, func(t *testing.T) { wrong = newWorld(t, seed, m).run(steps) })
 	return wrong
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,6 +19,7 @@ import (
 
 	"grete/cluster/metadata"
 	"grete/cluster/replica"
+	"grete/internal/clock"
 	"grete/internal/vfs"
 	"grete/logstore"
 	"grete/protocol/batch"
@@ -35,6 +37,9 @@ type world struct {
 	t        testing.TB
 	seed     uint64
 	mutation mutation
+	slow     bool // disks take time, and at times lack space or descriptors for one file
+	durable  bool // flush.messages=1: what is committed is fsynced, and any power may be lost
+	pace     *vfs.Pace
 	log      zerolog.Logger
 	control  *control
 
@@ -53,6 +58,8 @@ type world struct {
 func newWorld(t testing.TB, seed uint64, m mutation) *world {
 	w := &world{
 		t: t, seed: seed, mutation: m, rng: rand.New(rand.NewPCG(seed, 1)), log: zerolog.Nop(),
+		slow: seed%2 == 1 && os.Getenv("SIM_SLOW") != "", durable: seed%4 >= 2,
+		pace:  vfs.NewPace(clock.System, rand.NewPCG(seed, 2), vfs.SlowDisk),
 		lives: map[int32]*node{}, disks: map[int32]*vfs.Mem{}, cuts: map[[2]int32]bool{},
 	}
 	if os.Getenv("SIM_LOG") != "" {
@@ -69,8 +76,11 @@ func newWorld(t testing.TB, seed uint64, m mutation) *world {
 		all := []int32{i % nodes, (i + 1) % nodes, (i + 2) % nodes}
 		records = append(records, &metadata.PartitionRecord{Index: i, TopicID: id, Partition: metadata.Partition{Replicas: all, ISR: all, Leader: i % nodes}})
 	}
-	two := fmt.Sprint(minISR)
+	two, one := fmt.Sprint(minISR), "1"
 	records = append(records, &metadata.ConfigRecord{Type: metadata.TopicResource, Name: topicName, Config: "min.insync.replicas", Value: &two})
+	if w.durable {
+		records = append(records, &metadata.ConfigRecord{Type: metadata.TopicResource, Name: topicName, Config: "flush.messages", Value: &one})
+	}
 	w.control.mu.Lock()
 	w.control.append(records...)
 	w.control.mu.Unlock()
@@ -134,6 +144,9 @@ func (w *world) isCut(a, b int32) bool {
 }
 
 func (w *world) revive(id int32, fs *vfs.Mem) {
+	if w.slow {
+		fs.SetPace(w.pace)
+	}
 	n := w.startNode(id, fs)
 	w.mu.Lock()
 	w.lives[id] = n
@@ -187,17 +200,32 @@ func (w *world) step() {
 	case dice < 92 && w.control.image().Broker(node.id).Fenced: // it was fenced alive, and finds out
 		w.crash(node, 100)
 		w.revive(node.id, w.disks[node.id])
+	case dice < 94 && w.slow && node != nil:
+		w.lack(node)
 	case dice < 96:
 		w.cut(int32(n), int32(w.intN(nodes+1))-1)
 	default:
 		w.mu.Lock()
 		clear(w.cuts)
 		w.mu.Unlock()
+		for _, n := range w.alive() {
+			n.files.Heal()
+		}
 	}
 	time.Sleep(time.Duration(w.intN(60)) * time.Millisecond)
 	if w.intN(20) == 0 {
 		time.Sleep(3 * time.Second) // followers fall out of the ISR
 	}
+}
+
+// derived are the files, by a part of their names, that a log makes again from others.
+var derived = []string{".index", ".timeindex", ".snapshot", "leader-epoch-checkpoint", "recovery-point", "replication-offset", "log-start-offset"}
+
+// lack has one kind of file of a node fail for want of space or descriptors until something heals it.
+func (w *world) lack(n *node) {
+	part, why := derived[w.intN(len(derived))], []error{syscall.ENOSPC, syscall.EMFILE}[w.intN(2)]
+	w.log.Info().Int32("node", n.id).Str("file", part).Err(why).Msg("lack")
+	n.files.Lack(part, why)
 }
 
 func (w *world) cut(a, b int32) {
@@ -347,7 +375,7 @@ func (w *world) heal() {
 	for id := range int32(nodes) {
 		if n := w.node(id); n == nil {
 			w.revive(id, w.disks[id])
-		} else if w.control.image().Broker(id).Fenced {
+		} else if n.files.Heal(); w.control.image().Broker(id).Fenced {
 			w.crash(n, 100)
 			w.revive(id, w.disks[id])
 		}
@@ -368,18 +396,42 @@ func (w *world) run(steps int) string {
 	for i := range steps {
 		w.step()
 		w.meddle()
-		synctest.Wait()
+		if w.rest(); w.busy() {
+			continue // a trouble of the next step meets what the disks are at
+		}
 		w.log.Info().Msg(w.checks.describe(0) + " | " + w.checks.describe(1))
 		if wrong := w.checks.check(); wrong != "" {
 			return fmt.Sprintf("step %d: %s", i, wrong)
 		}
 	}
 	w.heal()
-	synctest.Wait()
+	for w.rest(); w.busy(); w.rest() {
+		time.Sleep(time.Millisecond)
+	}
 	if wrong := w.checks.check(); wrong != "" {
 		return "healed: " + wrong
 	}
 	return w.checks.healed()
+}
+
+// rest returns when nothing happens before time passes.
+func (w *world) rest() { synctest.Wait() }
+
+// busy says whether a broker may be in the middle of something, for a disk takes its time. Of the times that it may be,
+// one in three is waited out.
+func (w *world) busy() bool {
+	for range 1 + w.intN(3)/2*1000 {
+		under := 0
+		for _, n := range w.alive() {
+			under += n.fs.Busy()
+		}
+		if under == 0 {
+			return false
+		}
+		time.Sleep(time.Millisecond)
+		w.rest()
+	}
+	return true
 }
 
 func logOf(n *node, index int32) *logstore.Log {
