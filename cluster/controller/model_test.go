@@ -103,7 +103,7 @@ func (w *world) commit(records []metadata.Record) {
 	for _, r := range records {
 		c, is := r.(*metadata.PartitionChangeRecord)
 		if is && c.Leader >= 0 && !slices.Contains(slices.Concat(was.ISR, was.ELR, w.asked), c.Leader) {
-			if !slices.Equal(was.LastKnownELR, []int32{c.Leader}) {
+			if !slices.Equal(was.LastKnownELR, []int32{c.Leader}) || !slices.Contains(w.partition().Replicas, c.Leader) {
 				w.fault = fmt.Errorf("broker %d is elected out of %+v", c.Leader, *was)
 			}
 			has := commonPrefix(w.committed, w.brokers[c.Leader].log)

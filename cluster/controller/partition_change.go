@@ -82,6 +82,7 @@ func (v *view) change(t *metadata.Topic, index int32, rules topicRules) *partiti
 func (c *partitionChange) record() *metadata.PartitionChangeRecord {
 	r := metadata.NewPartitionChange(c.topic.ID, c.index)
 	c.completeReassignment()
+	c.forgetLeader()
 	c.gatherELR()
 	unclean := c.elect()
 	if c.leaderSet || !containsAll(c.replicas, c.was.Replicas) { // followers that leave must not go on under the old epoch
@@ -166,7 +167,7 @@ func (c *partitionChange) choose() (leader int32, unclean bool) {
 		return c.replicas[i], false
 	}
 	if c.mayRecover() {
-		return c.was.LastKnownELR[0], true
+		return c.lastKnown[0], true
 	}
 	if c.kind == loseData {
 		if i := slices.IndexFunc(c.replicas, c.acceptable); i >= 0 {
@@ -181,29 +182,39 @@ func (c *partitionChange) mayLeadCleanly(id int32) bool {
 	return (slices.Contains(c.isr, id) || len(c.isr) == 0 && slices.Contains(c.elr, id)) && c.acceptable(id)
 }
 
-// acceptable: its broker may lead, and the directory that has the replica can be used (ReplicationControlManager.LeaderAcceptor).
+// acceptable: it is a replica, its broker may lead, and the directory that has the replica can be used (ReplicationControlManager.LeaderAcceptor).
 func (c *partitionChange) acceptable(id int32) bool {
+	at := slices.Index(c.replicas, id)
+	if at < 0 {
+		return false
+	}
 	dir := c.was.Directory(id)
 	if c.directories != nil {
-		dir = c.directories[slices.Index(c.replicas, id)]
+		dir = c.directories[at]
 	}
 	return c.mayLead(id) && c.dirOnline(id, dir)
 }
 
 // mayRecover: all replicas in sync and eligible were lost in unclean stops; the last leader comes back and has the most there is.
 func (c *partitionChange) mayRecover() bool {
-	return c.rules.elr && len(c.isr)+len(c.elr) == 0 && len(c.was.LastKnownELR) == 1 && c.acceptable(c.was.LastKnownELR[0])
+	return c.rules.elr && len(c.isr)+len(c.elr) == 0 && len(c.lastKnown) == 1 && c.acceptable(c.lastKnown[0])
 }
 
-// rememberLeader keeps, in the field of the last known ELR, who led last while nobody leads.
+// rememberLeader keeps, in the field of the last known ELR, which replica led last while nobody leads.
 func (c *partitionChange) rememberLeader(r *metadata.PartitionChangeRecord) {
 	switch {
 	case !c.rules.elr:
-	case r.Leader == noBroker && c.was.Leader != noBroker && len(c.was.LastKnownELR) == 0:
-		r.LastKnownELR = []int32{c.was.Leader}
-	case r.Leader >= 0 && len(c.was.LastKnownELR) > 0:
-		r.LastKnownELR = []int32{}
+	case r.Leader == noBroker && len(c.lastKnown) == 0 && slices.Contains(c.replicas, c.was.Leader):
+		c.lastKnown = []int32{c.was.Leader}
+	case r.Leader >= 0:
+		c.lastKnown = nil
 	}
+	setIfChanged(&r.LastKnownELR, c.lastKnown, c.was.LastKnownELR)
+}
+
+// forgetLeader drops the last known leader when it is no replica any more: it deletes its log.
+func (c *partitionChange) forgetLeader() {
+	c.lastKnown = slices.DeleteFunc(slices.Clone(c.lastKnown), func(id int32) bool { return !slices.Contains(c.replicas, id) })
 }
 
 // assign writes the replicas and what goes with them.
