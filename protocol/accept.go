@@ -3,7 +3,6 @@ package protocol
 import (
 	"errors"
 	"net"
-	"net/netip"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -18,14 +17,14 @@ const (
 	maxAcceptBackoff = time.Second
 )
 
-// accept takes connections until Shutdown. At max.connections the one accepted last waits, unserved, and the rest in
-// the system's backlog.
+// accept takes connections until Shutdown. At max.connections or max.connection.creation.rate the one accepted last waits, unserved, and the rest
+// in the system's backlog.
 func (s *Server) accept(listener string, l net.Listener) error {
 	backoff := minAcceptBackoff
 	for {
 		nc, err := l.Accept()
 		if err == nil {
-			if !s.limits.awaitSlot(s.draining) {
+			if !s.limits.awaitSlot(listener, s.draining) {
 				nc.Close()
 				return ErrServerClosed
 			}
@@ -62,7 +61,7 @@ func (s *Server) admit(listener string, nc net.Conn) {
 	addr := nc.RemoteAddr()
 	if !s.limits.admit(addr) {
 		nc.Close()
-		s.limits.returnSlot()
+		s.limits.returnSlot(listener)
 		s.refusal.warn(func(e logEvent) {
 			e.Str("listener", listener).Stringer("remote", addr).Msg("too many connections from this address (max.connections.per.ip)")
 		})
@@ -73,7 +72,9 @@ func (s *Server) admit(listener string, nc net.Conn) {
 	}
 	if !s.start(listener, nc) {
 		nc.Close()
-		s.limits.release(addr)
+		s.limits.release(listener, addr)
+	} else if s.limits.protects(listener) {
+		s.closeExcess()
 	}
 }
 
@@ -86,94 +87,6 @@ func (s *Server) setBuffers(tcp *net.TCPConn) {
 		_ = tcp.SetReadBuffer(s.o.ReceiveBufferBytes)
 	}
 	_ = tcp.SetKeepAlive(true)
-}
-
-// connLimits holds max.connections, where accepting waits, and max.connections.per.ip, where the connection is closed
-// (Kafka's ConnectionQuotas).
-type connLimits struct {
-	slots     chan struct{} // nil: no limit
-	perIP     int
-	overrides map[netip.Addr]int
-
-	mu   *sched.Mutex
-	byIP map[netip.Addr]int
-}
-
-// maxSlots is the largest max.connections that is enforced; above, descriptors are the limit.
-const maxSlots = 1 << 20
-
-func newConnLimits(o Options) connLimits {
-	l := connLimits{perIP: o.MaxConnectionsPerIP, overrides: map[netip.Addr]int{}, mu: new(sched.Mutex), byIP: map[netip.Addr]int{}}
-	if o.MaxConnections <= maxSlots {
-		l.slots = make(chan struct{}, o.MaxConnections)
-	}
-	for host, n := range o.ConnectionsPerIPOverrides {
-		addrs, err := net.LookupHost(host)
-		if err != nil {
-			o.Log.Warn().Err(err).Str("host", host).Msg("max.connections.per.ip.overrides: host not found")
-		}
-		for _, a := range addrs {
-			if ip, err := netip.ParseAddr(a); err == nil {
-				l.overrides[ip.Unmap()] = n
-			}
-		}
-	}
-	return l
-}
-
-// awaitSlot takes one of max.connections; false when stop is closed first.
-func (l *connLimits) awaitSlot(stop <-chan struct{}) bool {
-	if l.slots == nil {
-		return true
-	}
-	select {
-	case l.slots <- struct{}{}:
-		return true
-	case <-stop:
-		return false
-	}
-}
-
-// returnSlot gives back what awaitSlot took.
-func (l *connLimits) returnSlot() {
-	if l.slots != nil {
-		<-l.slots
-	}
-}
-
-// admit counts a connection of an address unless it has as many as it may.
-func (l *connLimits) admit(addr net.Addr) bool {
-	ip := ipOf(addr)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	most, ok := l.overrides[ip]
-	if !ok {
-		most = l.perIP
-	}
-	if l.byIP[ip] >= most {
-		return false
-	}
-	l.byIP[ip]++
-	return true
-}
-
-// release gives back what admit and awaitSlot took.
-func (l *connLimits) release(addr net.Addr) {
-	ip := ipOf(addr)
-	l.mu.Lock()
-	if l.byIP[ip]--; l.byIP[ip] <= 0 {
-		delete(l.byIP, ip)
-	}
-	l.mu.Unlock()
-	l.returnSlot()
-}
-
-// ipOf is the address without port; connections that have none share the zero address.
-func ipOf(addr net.Addr) netip.Addr {
-	if tcp, ok := addr.(*net.TCPAddr); ok {
-		return tcp.AddrPort().Addr().Unmap()
-	}
-	return netip.Addr{}
 }
 
 type logEvent = *zerolog.Event

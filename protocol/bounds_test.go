@@ -194,7 +194,7 @@ func (s *testServer) open() int {
 }
 
 func TestMaxConnectionsPerIP(t *testing.T) {
-	s := startServer(t, &testHandler{}, Options{MaxConnectionsPerIP: 2})
+	s := startServer(t, &testHandler{}, Options{Limits: Limits{PerIP: 2}})
 	a, b := s.dial(), s.dial()
 	a.send(1, heartbeat("a"))
 	b.send(1, heartbeat("a"))
@@ -209,7 +209,7 @@ func TestMaxConnectionsPerIP(t *testing.T) {
 }
 
 func TestMaxConnectionsPerIPOverride(t *testing.T) {
-	s := startServer(t, &testHandler{}, Options{MaxConnectionsPerIP: 1, ConnectionsPerIPOverrides: map[string]int{"127.0.0.1": 3}})
+	s := startServer(t, &testHandler{}, Options{Limits: Limits{PerIP: 1, PerIPOverrides: map[string]int{"127.0.0.1": 3}}})
 	for range 3 {
 		p := s.dial()
 		p.send(1, heartbeat("a"))
@@ -219,7 +219,7 @@ func TestMaxConnectionsPerIPOverride(t *testing.T) {
 }
 
 func TestMaxConnectionsMakesTheNextOneWait(t *testing.T) {
-	s := startServer(t, &testHandler{}, Options{MaxConnections: 1})
+	s := startServer(t, &testHandler{}, Options{Limits: Limits{Connections: 1}})
 	a := s.dial()
 	a.send(1, heartbeat("a"))
 	a.expect(1)
@@ -326,7 +326,7 @@ func TestDroppedConnectionReturnsItsBudget(t *testing.T) {
 }
 
 func TestMaxConnectionsIsSharedByListeners(t *testing.T) {
-	s := startServer(t, &testHandler{}, Options{MaxConnections: 1})
+	s := startServer(t, &testHandler{}, Options{Limits: Limits{Connections: 1}})
 	other, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

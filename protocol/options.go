@@ -1,7 +1,6 @@
 package protocol
 
 import (
-	"math"
 	"runtime/debug"
 	"time"
 
@@ -21,12 +20,10 @@ type Options struct {
 	MaxQueuedBytes                      int64            // queued.max.request.bytes; <= 0: a share of memory
 	MaxInFlight                         int              // requests of one connection being handled, then it is not read
 	MaxIdle                             time.Duration    // connections.max.idle.ms; < 0: never
-	MaxConnections                      int              // max.connections
-	MaxConnectionsPerIP                 int              // max.connections.per.ip
-	ConnectionsPerIPOverrides           map[string]int   // max.connections.per.ip.overrides
-	SendBufferBytes, ReceiveBufferBytes int              // socket.send.buffer.bytes, socket.receive.buffer.bytes; <= 0: the system's
-	FrameTimeout                        time.Duration    // for each progressBytes of a frame that has begun
-	SendTimeout                         time.Duration    // for a peer that reads nothing of its responses
+	Limits                              Limits
+	SendBufferBytes, ReceiveBufferBytes int           // socket.send.buffer.bytes, socket.receive.buffer.bytes; <= 0: the system's
+	FrameTimeout                        time.Duration // for each progressBytes of a frame that has begun
+	SendTimeout                         time.Duration // for a peer that reads nothing of its responses
 }
 
 const (
@@ -45,8 +42,6 @@ func (o *Options) setDefaults() {
 	}
 	setDefault(&o.MaxRequestBytes, defaultMaxRequestBytes)
 	setDefault(&o.MaxInFlight, defaultMaxInFlight)
-	setDefault(&o.MaxConnections, math.MaxInt32)
-	setDefault(&o.MaxConnectionsPerIP, math.MaxInt32)
 	setDefault(&o.FrameTimeout, defaultFrameTimeout)
 	setDefault(&o.SendTimeout, defaultSendTimeout)
 	if o.MaxIdle == 0 {

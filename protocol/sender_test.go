@@ -128,7 +128,7 @@ func TestServerOnAPipe(t *testing.T) {
 	})
 	ours, theirs := net.Pipe()
 	s := NewServer(h, Options{Log: zerolog.Nop()})
-	if !s.limits.awaitSlot(nil) {
+	if !s.limits.awaitSlot("PIPE", nil) {
 		t.Fatal("no slot")
 	}
 	s.admit("PIPE", theirs)

@@ -33,7 +33,7 @@ type Server struct {
 	handler Handler
 	o       Options
 	budget  budget
-	limits  connLimits
+	limits  *connLimits
 	refusal logLimit
 	schemas []servedSchema // by key
 
@@ -155,7 +155,7 @@ func (s *Server) remove(c *Conn) {
 	s.mu.Lock()
 	delete(s.conns, c)
 	s.mu.Unlock()
-	s.limits.release(c.RemoteAddr)
+	s.limits.release(c.Listener, c.RemoteAddr)
 	if m := s.o.Metrics; m != nil {
 		m.ConnectionClosed(c.Listener)
 	}

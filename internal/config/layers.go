@@ -2,7 +2,9 @@ package config
 
 import (
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 )
 
 // Source says where a value came from, numbered as in DescribeConfigs (Kafka's ConfigSource).
@@ -91,6 +93,21 @@ func brokerDef(name string) *Def {
 // Int returns the effective value of a numeric broker property, 0 when it has none.
 func (l Layers) Int(name string) int64 {
 	n, _ := strconv.ParseInt(l.Text(name), 10, 64)
+	return n
+}
+
+// OfListener returns the effective value of listener.name.<listener>.<name>, a number; without one the definition's default.
+func (l Layers) OfListener(listener, name string) int64 {
+	d := brokerDef(name)
+	text, _ := d.defaultText()
+	for _, layer := range slices.Backward(l.layered()) {
+		if own, set := layer.values["listener.name."+strings.ToLower(listener)+"."+name]; set {
+			if value, err := d.Canonical(own); err == nil {
+				text = value
+			}
+		}
+	}
+	n, _ := strconv.ParseInt(text, 10, 64)
 	return n
 }
 

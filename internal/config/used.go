@@ -24,7 +24,7 @@ var used = []string{
 	"listener.security.protocol.map", "listeners", "log.cleaner.backoff.ms",
 	"log.cleaner.dedupe.buffer.size", "log.cleaner.enable", "log.cleaner.io.buffer.load.factor", "log.cleaner.io.buffer.size",
 	"log.cleaner.io.max.bytes.per.second", "log.cleaner.threads", "log.dir", "log.dirs", "log.flush.offset.checkpoint.interval.ms",
-	"log.retention.check.interval.ms", "log.scrub.interval.ms", "log.scrub.io.max.bytes.per.second", "max.connections", "max.connections.per.ip", "max.connections.per.ip.overrides",
+	"log.retention.check.interval.ms", "log.scrub.interval.ms", "log.scrub.io.max.bytes.per.second", "max.connection.creation.rate", "max.connections", "max.connections.per.ip", "max.connections.per.ip.overrides",
 	"max.incremental.fetch.session.cache.slots", "max.request.partition.size.limit", "metadata.log.dir", "node.id", "num.partitions",
 	"num.replica.fetchers", "num.recovery.threads.per.data.dir", "offset.metadata.max.bytes", "offsets.commit.timeout.ms", "offsets.load.buffer.size",
 	"offsets.retention.check.interval.ms", "offsets.retention.minutes", "offsets.topic.compression.codec",
@@ -40,6 +40,9 @@ var used = []string{
 	"auto.leader.rebalance.enable", "leader.imbalance.check.interval.seconds", "controller.quorum.election.timeout.ms", "controller.quorum.request.timeout.ms", "initial.broker.registration.timeout.ms",
 }
 
+// ofListeners are the properties of used that one listener can have its own value of (listener.name.<listener>.<property>).
+var ofListeners = []string{"max.connection.creation.rate", "max.connections"}
+
 // unused lists what somebody set in vain.
 func (st *static) unused() []string {
 	inUse := map[string]bool{}
@@ -52,12 +55,26 @@ func (st *static) unused() []string {
 		}
 	}
 	var out []string
+	for _, name := range ofListeners {
+		for _, listener := range parsedNames(st.values["listeners"]) {
+			inUse["listener.name."+listener+"."+name] = true
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(st.values)) {
 		if !inUse[name] && st.from[name] != fromEmbedded {
 			out = append(out, name)
 		}
 	}
 	return out
+}
+
+// parsedNames are the names of listeners, in lower case, as properties have them.
+func parsedNames(listeners string) (names []string) {
+	for _, item := range SplitList(listeners) {
+		name, _, _ := strings.Cut(item, "://")
+		names = append(names, strings.ToLower(name))
+	}
+	return names
 }
 
 // ConnectionsPerIPOverrides reads max.connections.per.ip.overrides: host:count,... .

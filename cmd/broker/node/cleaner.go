@@ -26,13 +26,18 @@ func (n *Node) cleanerConfig(l config.Layers) logstore.CleanerConfig {
 }
 
 // configureCleaner follows the broker's dynamic configuration.
-func (n *Node) configureCleaner(im *metadata.Image, delta metadata.Delta) {
-	broker := func(r metadata.ConfigResource) bool { return r.Type == metadata.BrokerResource }
-	if !slices.ContainsFunc(delta.Configs, broker) {
-		return
-	}
-	own, all := im.Configs(metadata.BrokerResource, strconv.Itoa(int(n.o.Config.NodeID))), im.Configs(metadata.BrokerResource, "")
-	n.store.ConfigureCleaner(n.cleanerConfig(n.o.Config.WithDynamic(own, all)))
+func (n *Node) configureCleaner(im *metadata.Image) {
+	n.store.ConfigureCleaner(n.cleanerConfig(n.dynamicLayers(im)))
+}
+
+func configuresBrokers(delta metadata.Delta) bool {
+	return slices.ContainsFunc(delta.Configs, func(r metadata.ConfigResource) bool { return r.Type == metadata.BrokerResource })
+}
+
+// dynamicLayers is this broker's configuration under an image.
+func (n *Node) dynamicLayers(im *metadata.Image) config.Layers {
+	own := im.Configs(metadata.BrokerResource, strconv.Itoa(int(n.o.Config.NodeID)))
+	return n.o.Config.WithDynamic(own, im.Configs(metadata.BrokerResource, ""))
 }
 
 // cleanerGauges shows Kafka's LogCleaner and LogCleanerManager.

@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"strconv"
 
 	"github.com/google/uuid"
 
@@ -64,8 +63,7 @@ func consumerConfig(l config.Layers, assignors []string) group.ConsumerConfig {
 // groupSettings are the broker's, with what was set for the group itself and what was changed while the broker runs.
 func (n *Node) groupSettings(groupID string) group.GroupSettings {
 	im := n.controller.Image()
-	layers := n.o.Config.Layers.WithDynamic(
-		im.Configs(metadata.BrokerResource, strconv.Itoa(int(n.o.Config.NodeID))), im.Configs(metadata.BrokerResource, ""))
+	layers := n.dynamicLayers(im)
 	own := im.Configs(metadata.GroupResource, groupID)
 	return group.GroupSettings{
 		SessionTimeoutMs:     int32(layers.GroupInt("consumer.session.timeout.ms", own)),
@@ -126,7 +124,10 @@ func (n *Node) applyImage(old, im *metadata.Image, delta metadata.Delta) {
 		n.entered, old, delta = true, &metadata.Image{}, im.All()
 	}
 	n.countElections(old, im, delta)
-	n.configureCleaner(im, delta)
+	if configuresBrokers(delta) {
+		n.configureCleaner(im)
+		n.limitConnections(im)
+	}
 	n.replicas.Apply(old, im, delta)
 	n.noteLeavers(old, im, delta)
 	var gone []string

@@ -3,17 +3,21 @@ package node
 import (
 	"context"
 	"errors"
+	"math"
 	"net"
 
 	"grete/cluster/controller"
+	"grete/cluster/metadata"
 	"grete/handlers"
 	"grete/internal/config"
+	"grete/internal/sched"
 	"grete/protocol"
 )
 
 // serve answers clients from now on.
 func (n *Node) serve(context.Context) error {
 	n.server = protocol.NewServer(n.newBroker(), n.serverOptions())
+	n.beginLimiting(n.server)
 	n.onStop("connections", n.stopServing)
 	for _, l := range n.o.Config.Listeners {
 		for _, socket := range n.sockets.listening[l.Name] {
@@ -56,18 +60,69 @@ func (n *Node) stopServing(ctx context.Context) error {
 
 func (n *Node) serverOptions() protocol.Options {
 	l := n.o.Config.Layers
-	overrides, _ := l.ConnectionsPerIPOverrides() // config has checked it
 	return protocol.Options{
 		Clock: n.o.Clock, Log: n.o.Log, Metrics: n.metrics.Network,
-		MaxRequestBytes:           int(l.Int("socket.request.max.bytes")),
-		MaxQueuedBytes:            l.Int("queued.max.request.bytes"),
-		MaxIdle:                   millis(l.Int("connections.max.idle.ms")),
-		MaxConnections:            min(int(l.Int("max.connections")), processDescriptors().connections),
-		MaxConnectionsPerIP:       int(l.Int("max.connections.per.ip")),
-		ConnectionsPerIPOverrides: overrides,
-		SendBufferBytes:           bufferBytes(l, "socket.send.buffer.bytes"),
-		ReceiveBufferBytes:        bufferBytes(l, "socket.receive.buffer.bytes"),
+		MaxRequestBytes:    int(l.Int("socket.request.max.bytes")),
+		MaxQueuedBytes:     l.Int("queued.max.request.bytes"),
+		MaxIdle:            millis(l.Int("connections.max.idle.ms")),
+		SendBufferBytes:    bufferBytes(l, "socket.send.buffer.bytes"),
+		ReceiveBufferBytes: bufferBytes(l, "socket.receive.buffer.bytes"),
 	}
+}
+
+// connectionLimits are those of l. With several listeners, the brokers' own is not held up by clients.
+func (n *Node) connectionLimits(l config.Layers) protocol.Limits {
+	overrides, _ := l.ConnectionsPerIPOverrides() // config has checked it
+	out := protocol.Limits{
+		Descriptors: processDescriptors().connections,
+		Connections: connectionBound(l.Int("max.connections")), PerIP: connectionBound(l.Int("max.connections.per.ip")), PerIPOverrides: overrides,
+		CreationRate: connectionBound(l.Int("max.connection.creation.rate")), Listeners: map[string]protocol.ListenerLimits{},
+	}
+	for _, listener := range n.o.Config.Listeners {
+		out.Listeners[listener.Name] = protocol.ListenerLimits{
+			Connections: connectionBound(l.OfListener(listener.Name, "max.connections")), CreationRate: connectionBound(l.OfListener(listener.Name, "max.connection.creation.rate")),
+		}
+	}
+	if len(n.o.Config.Listeners) > 1 {
+		out.Protected = n.o.Config.InterBroker
+	}
+	return out
+}
+
+// connectionBound is Kafka's number as protocol.Limits has it.
+func connectionBound(value int64) int {
+	switch value {
+	case math.MaxInt32:
+		return 0
+	case 0:
+		return -1
+	}
+	return int(value)
+}
+
+// connectionLimiter gives the server the limits of the newest image.
+type connectionLimiter struct {
+	mu     sched.Mutex
+	server *protocol.Server // nil before it serves
+	at     int64            // the image's offset
+}
+
+// limitConnections follows the broker's dynamic configuration.
+func (n *Node) limitConnections(im *metadata.Image) {
+	l := &n.limiter
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.server != nil && im.Offset() >= l.at {
+		l.at = im.Offset()
+		l.server.Limit(n.connectionLimits(n.dynamicLayers(im)))
+	}
+}
+
+func (n *Node) beginLimiting(server *protocol.Server) {
+	n.limiter.mu.Lock()
+	n.limiter.server = server
+	n.limiter.mu.Unlock()
+	n.limitConnections(n.controller.Image())
 }
 
 // bufferBytes is -1, the system's choice, unless somebody chose: Kafka's default of 100 KiB switches off the kernel's own

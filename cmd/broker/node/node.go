@@ -53,6 +53,7 @@ type Node struct {
 	producers     *handlers.ProducerIDs
 	fetchSessions *handlers.FetchSessions
 	server        *protocol.Server
+	limiter       connectionLimiter
 	serving       sync.WaitGroup
 	admin         *admin.Server // nil: there is none, or it has stopped
 	adminAddr     string
