@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+
 	"grete/internal/clock"
 	"grete/internal/vfs"
 	"grete/protocol/batch"
@@ -404,5 +406,70 @@ func TestNames(t *testing.T) {
 	long := asideDirName(ID{strings.Repeat("t", 249), 7}, strings.Repeat("0", 32), deleteDirSuffix)
 	if len(long) != maxFileNameBytes || !strings.HasSuffix(long, "-7."+strings.Repeat("0", 32)+"-delete") {
 		t.Errorf("%d bytes: %s", len(long), long)
+	}
+}
+
+// Producers expire at their own interval, not with retention.
+func TestProducersExpireAtTheirOwnInterval(t *testing.T) {
+	o := testOptions(vfs.NewFaulty(vfs.NewMem()))
+	o.CheckInterval, o.ProducerCheckInterval = time.Hour, time.Second
+	s := openTest(t, o)
+	t.Cleanup(func() { must(t, s.Close()) })
+	c := testConfig()
+	c.ProducerIDExpirationMs = 2000
+	l := createTest(t, s, c)
+	manual := o.Clock.(*clock.Manual)
+	b, err := batch.Build(batch.BuildOptions{ProducerID: 7, ProducerEpoch: 0, BaseSequence: 0}, []batch.Record{{TimestampMs: clock.Millis(manual), Value: []byte("v")}})
+	must(t, err)
+	appendTest(t, l, b)
+	known := func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.producers.producers[7] != nil
+	}
+	if !known() {
+		t.Fatal("the producer is not known")
+	}
+	for range 4 {
+		manual.Advance(time.Second)
+	}
+	for deadline := time.Now().Add(5 * time.Second); known(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the producer is still known")
+		}
+	}
+}
+
+// A record that is larger than max.decompressed.message.bytes is not decompressed to find a time, and Kafka's error says so; the directory lives.
+func TestTimestampInARecordTooLarge(t *testing.T) {
+	_, _, l := opened(t, func(c *Config) { c.MaxRecordBytes = 1000 })
+	for _, codec := range []batch.Codec{batch.None, batch.Gzip} {
+		b, err := batch.Build(batch.BuildOptions{Codec: codec, ProducerID: batch.NoProducerID, BaseSequence: -1},
+			[]batch.Record{{TimestampMs: 1000 + int64(codec), Value: make([]byte, 2000)}})
+		must(t, err)
+		appendTest(t, l, b)
+	}
+	if found, err := l.OffsetForTimestamp(1000); err != nil || found.Offset != 0 {
+		t.Errorf("a record that is not compressed: %v, %v", found, err)
+	}
+	if _, err := l.OffsetForTimestamp(1001); !errors.Is(err, kerr.InvalidRecord) {
+		t.Errorf("a compressed one: %v", err)
+	}
+	if err := l.dir.offlineError(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Of an epoch below all that there were, the end is the log's start, be it negative; -1 is no epoch.
+func TestEndOfAnEpochBelowAll(t *testing.T) {
+	_, _, l := opened(t, func(*Config) {})
+	if epoch, end := l.EpochEnd(-2); epoch != -1 || end != -1 {
+		t.Errorf("without any epoch: %d, %d", epoch, end)
+	}
+	appendTest(t, l, plain(t, 1, 40, 1000))
+	for asked, want := range map[int32][2]int64{-1: {-1, -1}, -2: {-2, 0}, -100: {-100, 0}, 0: {0, 1}} {
+		if epoch, end := l.EpochEnd(asked); int64(epoch) != want[0] || end != want[1] {
+			t.Errorf("epoch %d: %d, %d, want %v", asked, epoch, end, want)
+		}
 	}
 }

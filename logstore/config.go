@@ -30,7 +30,8 @@ type Config struct {
 	FlushMessages, FlushMs          int64
 	FileDeleteDelayMs               int64
 	MaxMessageBytes                 int32
-	Delete, Compact                 bool // cleanup.policy
+	MaxRecordBytes                  int32 // max.decompressed.message.bytes, of a record that is searched for by time
+	Delete, Compact                 bool  // cleanup.policy
 	ProducerIDExpirationMs          int64
 
 	DeleteRetentionMs                      int64 // of tombstones and markers, from when compaction first meets them
@@ -106,6 +107,7 @@ type Options struct {
 	MaxOpenFiles                  int             // LRU bound over all logs
 	RecoveryThreads               int             // num.recovery.threads.per.data.dir
 	CheckInterval                 time.Duration   // log.retention.check.interval.ms
+	ProducerCheckInterval         time.Duration   // producer.id.expiration.check.interval.ms
 	FlushOffsetCheckpointInterval time.Duration
 	OnDirOffline                  func(dir string, err error) // called once per directory
 	Cleaner                       CleanerConfig
@@ -120,6 +122,7 @@ const (
 	defaultMaxOpenFiles       = 4096
 	defaultRecoveryThreads    = 2
 	defaultCheckInterval      = 5 * time.Minute
+	defaultProducerInterval   = 10 * time.Minute
 	defaultCheckpointInterval = time.Minute
 )
 
@@ -132,6 +135,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.CheckInterval <= 0 {
 		o.CheckInterval = defaultCheckInterval
+	}
+	if o.ProducerCheckInterval <= 0 {
+		o.ProducerCheckInterval = defaultProducerInterval
 	}
 	if o.FlushOffsetCheckpointInterval <= 0 {
 		o.FlushOffsetCheckpointInterval = defaultCheckpointInterval

@@ -85,7 +85,7 @@ func (c *epochCache) end(epoch int32, logEnd int64) (int32, int64) {
 	entries := c.all()
 	higher := sort.Search(len(entries), func(i int) bool { return entries[i].epoch > epoch })
 	switch {
-	case epoch < 0:
+	case epoch == -1: // "unknown"; Kafka takes any other number below all epochs as one
 		return -1, -1
 	case higher == len(entries) && higher > 0 && entries[higher-1].epoch == epoch:
 		return epoch, logEnd

@@ -8,9 +8,10 @@ import (
 	"grete/internal/sched"
 )
 
-// housekeeping is the store's one goroutine: retention and checkpoints.
-func (s *Store) housekeeping(checks, checkpoints clock.Ticker) {
+// housekeeping is the store's one goroutine: retention, producers that expire, and checkpoints.
+func (s *Store) housekeeping(checks, producers, checkpoints clock.Ticker) {
 	defer checks.Stop()
+	defer producers.Stop()
 	defer checkpoints.Stop()
 	for {
 		select {
@@ -18,6 +19,8 @@ func (s *Store) housekeeping(checks, checkpoints clock.Ticker) {
 			return
 		case <-checks.C():
 			s.clean()
+		case <-producers.C():
+			s.expireProducers()
 		case <-checkpoints.C():
 			s.checkpoint()
 		}
@@ -49,7 +52,6 @@ func (s *Store) clean() {
 func (d *logDir) clean(nowMs int64) {
 	var shrink []*Log
 	for _, l := range d.logs() {
-		l.expireProducers(nowMs)
 		due, err := l.retain(nowMs)
 		d.warn(l, err)
 		if due {
@@ -71,6 +73,19 @@ func (d *logDir) clean(nowMs int64) {
 func (d *logDir) warn(l *Log, err error) {
 	if err != nil && !errors.Is(err, ErrClosed) {
 		d.store.o.Log.Error().Str("log", l.id.String()).Err(err).Msg("retention")
+	}
+}
+
+// expireProducers forgets what producer.id.expiration.ms allows to, in all logs.
+func (s *Store) expireProducers() {
+	nowMs := clock.Millis(s.o.Clock)
+	for _, d := range s.dirs {
+		if d.offlineError() != nil {
+			continue
+		}
+		for _, l := range d.logs() {
+			l.expireProducers(nowMs)
+		}
 	}
 }
 

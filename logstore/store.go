@@ -49,8 +49,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		s.background.Wait()
 		return nil, errors.Join(err, s.unlock())
 	}
-	checks, checkpoints := o.Clock.NewTicker(o.CheckInterval), o.Clock.NewTicker(o.FlushOffsetCheckpointInterval)
-	s.background.Go(func() { s.housekeeping(checks, checkpoints) })
+	checks, producers := o.Clock.NewTicker(o.CheckInterval), o.Clock.NewTicker(o.ProducerCheckInterval)
+	checkpoints := o.Clock.NewTicker(o.FlushOffsetCheckpointInterval)
+	s.background.Go(func() { s.housekeeping(checks, producers, checkpoints) })
 	s.cleaner.start()
 	if o.Scrub.Interval > 0 {
 		s.background.Go(s.scrubber.run)

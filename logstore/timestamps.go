@@ -62,7 +62,7 @@ func (s *segment) firstFitting(from int64, fits func(timestampMs, offset int64) 
 		return noTimestampOffset, err
 	}
 	defer o.release()
-	return scanTimestamp(o, first.pos, s.size.Load(), fits)
+	return scanTimestamp(o, first.pos, s.size.Load(), s.log.config().MaxRecordBytes, fits)
 }
 
 // beforeTimestamp is an offset below which no record reaches targetMs: that of the last time entry below it.
@@ -98,7 +98,7 @@ func (s *segment) trueEntry(e timeEntry) bool {
 }
 
 // scanTimestamp finds the first record from pos on that matches, looking into batches whose largest timestamp does.
-func scanTimestamp(r io.ReaderAt, pos, end int64, match func(timestampMs, offset int64) bool) (TimestampOffset, error) {
+func scanTimestamp(r io.ReaderAt, pos, end int64, maxRecordBytes int32, match func(timestampMs, offset int64) bool) (TimestampOffset, error) {
 	result, inner := noTimestampOffset, error(nil)
 	var buf []byte
 	err := walkHeaders(r, pos, end, func(pos int64, h batch.Batch) bool {
@@ -111,14 +111,14 @@ func scanTimestamp(r io.ReaderAt, pos, end int64, match func(timestampMs, offset
 			return false
 		}
 		buf = b
-		result, inner = matchRecord(b, match)
+		result, inner = matchRecord(b, maxRecordBytes, match)
 		return inner == nil && result == noTimestampOffset
 	})
 	return result, errors.Join(err, inner)
 }
 
-func matchRecord(b batch.Batch, match func(timestampMs, offset int64) bool) (TimestampOffset, error) {
-	for record, err := range b.Times() {
+func matchRecord(b batch.Batch, maxRecordBytes int32, match func(timestampMs, offset int64) bool) (TimestampOffset, error) {
+	for record, err := range b.Times(maxRecordBytes) {
 		if err != nil {
 			return noTimestampOffset, err
 		}

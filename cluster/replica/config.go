@@ -29,7 +29,7 @@ func NewTopicConfig(t config.Topic, producerIDExpirationMs int64) *TopicConfig {
 			SegmentMs: t.SegmentMs, SegmentJitterMs: t.SegmentJitterMs, IndexIntervalBytes: t.IndexIntervalBytes,
 			RetentionMs: t.RetentionMs, RetentionBytes: t.RetentionBytes,
 			FlushMessages: t.FlushMessages, FlushMs: t.FlushMs, FileDeleteDelayMs: t.FileDeleteDelayMs,
-			MaxMessageBytes: t.MaxMessageBytes, Delete: t.Delete, Compact: t.Compact,
+			MaxMessageBytes: t.MaxMessageBytes, MaxRecordBytes: t.MaxDecompressedBytes, Delete: t.Delete, Compact: t.Compact,
 			ProducerIDExpirationMs: producerIDExpirationMs,
 			DeleteRetentionMs:      t.DeleteRetentionMs,
 			MinCompactionLagMs:     t.MinCompactionLagMs, MaxCompactionLagMs: t.MaxCompactionLagMs,
@@ -37,7 +37,7 @@ func NewTopicConfig(t config.Topic, producerIDExpirationMs int64) *TopicConfig {
 		},
 		Produce: batch.Policy{
 			Target: compressionOf(t), BeforeMaxMs: t.TimestampBeforeMaxMs, AfterMaxMs: t.TimestampAfterMaxMs,
-			MaxMessageBytes: t.MaxMessageBytes, Compacted: t.Compact,
+			MaxMessageBytes: t.MaxMessageBytes, MaxRecordBytes: t.MaxDecompressedBytes, Compacted: t.Compact,
 		},
 		MinInsyncReplicas: int(t.MinInsyncReplicas),
 	}

@@ -15,19 +15,22 @@ type recordReader struct {
 	leftBytes int64     // what src may still give
 	srcErr    error     // why src has ended, io.EOF for a clean end
 	close     func()    // gives pooled parts back
+	// maxRecordBytes bounds a record's length; 0: no bound.
+	maxRecordBytes int
 }
 
 // windowBytes is the first size of a window, and how much is asked of src at once.
 const windowBytes = 32 << 10
 
 var (
-	errCut         = invalid("records end before the declared count")
-	errVarint      = invalid("a variable-length integer is longer than its type")
-	errRecordSize  = invalid("a record's length contradicts its contents or the batch's size")
-	errHeaderCount = invalid("a record's header count contradicts its size")
-	errHeaderKey   = invalid("a record header has a negative key length")
-	errRemaining   = invalid("bytes remain after the declared count of records")
-	errExpansion   = tooLarge("the records decompress to more than is allowed")
+	errCut            = invalid("records end before the declared count")
+	errVarint         = invalid("a variable-length integer is longer than its type")
+	errRecordSize     = invalid("a record's length contradicts its contents or the batch's size")
+	errHeaderCount    = invalid("a record's header count contradicts its size")
+	errHeaderKey      = invalid("a record header has a negative key length")
+	errRemaining      = invalid("bytes remain after the declared count of records")
+	errRecordTooLarge = invalid("a record is larger than max.decompressed.message.bytes")
+	errExpansion      = tooLarge("the records decompress to more than is allowed")
 )
 
 // openRecords starts reading the records of b, decompressing at most limitBytes. Close gives its buffers back.
@@ -76,6 +79,9 @@ func (r *recordReader) nextSize() (int, error) {
 	}
 	if size < 0 || (r.src == nil && int(size) > len(r.buf)-at) {
 		return 0, errRecordSize
+	}
+	if r.maxRecordBytes > 0 && int(size) > r.maxRecordBytes {
+		return 0, errRecordTooLarge
 	}
 	r.pos = at
 	return int(size), nil

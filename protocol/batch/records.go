@@ -29,10 +29,11 @@ func (b Batch) Records() func(yield func(Record, error) bool) {
 // RecordTime is where a record is and when.
 type RecordTime struct{ Offset, TimestampMs int64 }
 
-// Times iterates the records' offsets and timestamps. It holds no record, however large.
-func (b Batch) Times() func(yield func(RecordTime, error) bool) {
+// Times iterates the records' offsets and timestamps. It holds no record, however large; a compressed one of more than maxRecordBytes is an error,
+// 0 is no limit.
+func (b Batch) Times(maxRecordBytes int32) func(yield func(RecordTime, error) bool) {
 	return func(yield func(RecordTime, error) bool) {
-		err := b.eachRecord(recordWalk{limitBytes: maxRecordsBytes, sizesOnly: true}, func(_ int32, v *recordView) bool {
+		err := b.eachRecord(recordWalk{limitBytes: maxRecordsBytes, sizesOnly: true, maxRecordBytes: maxRecordBytes}, func(_ int32, v *recordView) bool {
 			return yield(RecordTime{b.BaseOffset() + int64(v.offsetDelta), b.timestampOf(v)}, nil)
 		})
 		if err != nil {
@@ -49,6 +50,8 @@ type recordWalk struct {
 	at    int
 	// sizesOnly lets the contents of large records go by without holding them.
 	sizesOnly bool
+	// maxRecordBytes bounds each record of a compressed batch, as its length says before any of it is read (max.decompressed.message.bytes); 0: no bound.
+	maxRecordBytes int32
 }
 
 // timestampOf is the batch's time for all records once the log has set it.
@@ -75,6 +78,9 @@ func (b Batch) eachRecord(w recordWalk, f func(index int32, v *recordView) bool)
 	}
 	defer r.Close()
 	r.pos = w.at
+	if b.Codec() != None {
+		r.maxRecordBytes = int(w.maxRecordBytes)
+	}
 	var v recordView
 	for i := w.index; i < count; i++ {
 		if err := r.read(&v, w.sizesOnly); err != nil {

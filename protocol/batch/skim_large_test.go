@@ -121,7 +121,7 @@ func TestTimes(t *testing.T) {
 		o.BaseOffset = 4
 		b := build(t, o, records...)
 		var got []RecordTime
-		for r, err := range b.Times() {
+		for r, err := range b.Times(0) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -131,7 +131,7 @@ func TestTimes(t *testing.T) {
 			t.Errorf("%s: %v", c.name(), got)
 		}
 		var last error
-		for _, last = range b[:len(b)-1].Times() {
+		for _, last = range b[:len(b)-1].Times(0) {
 		}
 		if last == nil {
 			t.Errorf("%s: a cut batch has no error", c.name())

@@ -23,6 +23,7 @@ type Policy struct {
 	BeforeMaxMs     int64 // message.timestamp.before.max.ms
 	AfterMaxMs      int64 // message.timestamp.after.max.ms
 	MaxMessageBytes int32 // max.message.bytes
+	MaxRecordBytes  int32 // max.decompressed.message.bytes, of a record in a compressed batch; 0: no bound
 	Compacted       bool  // every record needs a key
 	NowMs           int64
 	ProduceVersion  int16 // of the request; ignored for FromCoordinator

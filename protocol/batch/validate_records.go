@@ -31,7 +31,7 @@ func checkRecords(p *Policy, b Batch) (recordCheck, error) {
 
 // rest checks from the record of that index at that position on.
 func (c recordCheck) rest(index int32, at int) (recordCheck, error) {
-	if err := c.batch.eachRecord(recordWalk{c.policy.limitBytes(), index, at, true}, c.check); err != nil {
+	if err := c.batch.eachRecord(recordWalk{c.policy.limitBytes(), index, at, true, c.policy.MaxRecordBytes}, c.check); err != nil {
 		return c, err
 	}
 	if c.refused != nil {

@@ -365,3 +365,31 @@ func BenchmarkValidateCompressed(b *testing.B) {
 		})
 	}
 }
+
+// max.decompressed.message.bytes bounds each record of a compressed batch by its declared length; Kafka answers INVALID_RECORD without a message.
+func TestRecordLargerThanMaxDecompressed(t *testing.T) {
+	p := policyOf("plain", 1000, 9)
+	p.MaxRecordBytes = 50_000
+	for _, codec := range []Codec{None, Gzip, Snappy, Lz4, Zstd} {
+		for sizes, fits := range map[[2]int]bool{{40_000, 40_000}: true, {40_000, 100_000}: false, {50_001, 10}: false, {49_990, 10}: true} {
+			var records []Record
+			for i, size := range sizes {
+				records = append(records, Record{Offset: int64(i), TimestampMs: 1000, Key: []byte("k"), Value: make([]byte, size)})
+			}
+			b, err := Build(BuildOptions{Codec: codec, ProducerID: NoProducerID, BaseSequence: -1}, records)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = Validate(b, p)
+			var refused *Error
+			switch {
+			case fits || codec == None:
+				if err != nil {
+					t.Errorf("%v %v: %v", codec, sizes, err)
+				}
+			case !errors.As(err, &refused) || refused.Code != kerr.InvalidRecord || refused.Answer() != nil:
+				t.Errorf("%v %v: %v", codec, sizes, err)
+			}
+		}
+	}
+}

@@ -26,6 +26,7 @@ func (n *Node) openStore(ctx context.Context) error {
 		ConfigOf:                      n.configBeforeMetadata,
 		RecoveryThreads:               int(cfg.Int("num.recovery.threads.per.data.dir")),
 		CheckInterval:                 millis(cfg.Int("log.retention.check.interval.ms")),
+		ProducerCheckInterval:         millis(cfg.Int("producer.id.expiration.check.interval.ms")),
 		FlushOffsetCheckpointInterval: millis(cfg.Int("log.flush.offset.checkpoint.interval.ms")),
 		MaxOpenFiles:                  processDescriptors().files,
 		OnDirOffline:                  n.dirOffline,
