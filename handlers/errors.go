@@ -28,6 +28,7 @@ var codes = []struct {
 	{logstore.ErrOffline, kerr.KafkaStorageError},
 	{logstore.ErrClosed, kerr.KafkaStorageError},
 	{logstore.ErrBusy, kerr.KafkaStorageError},
+	{logstore.ErrVerificationForgotten, kerr.NotEnoughReplicas},
 	{logstore.ErrDuplicateLog, kerr.KafkaStorageError},
 	{logstore.ErrMetaProperties, kerr.KafkaStorageError},
 	{logstore.ErrTopicIDMismatch, kerr.InconsistentTopicID},

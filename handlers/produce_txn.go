@@ -59,7 +59,9 @@ func (p *produce) verify(producer txn.ProducerEpoch) {
 	p.b.verifyTransaction(r, produceSupport(p.r.Version), func(errs []error) { answered <- errs })
 	for i, err := range <-answered {
 		if err != nil {
-			asked[i].unverified = p.produceError(err)
+			e := asked[i]
+			e.unverified = p.produceError(err)
+			denyVerification(e.partition, producer, e.guard, e.unverified)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"grete/cluster/metadata"
+	"grete/cluster/replica"
 	"grete/protocol"
 	"grete/protocol/batch"
 )
@@ -250,6 +251,47 @@ func TestUnverifiedProduce(t *testing.T) {
 }
 
 // A transaction that its coordinator does not end is ended by WriteTxnMarkers, as kafka-transactions does.
+// A log forgets a verification that the coordinator denies, so that made-up producers leave nothing behind.
+func TestDeniedVerificationsAreForgotten(t *testing.T) {
+	r := newTxnRig(t)
+	c := r.txnClient("x")
+	part, err := r.broker.Replicas.Partition("t", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	offsets, err := r.broker.Replicas.Partition(offsetsTopic, r.broker.Groups.PartitionFor("g"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := c.pid
+	for i, asked := range []struct {
+		name string
+		part *replica.Partition
+		ask  func() int16
+	}{
+		{"Produce v11", part, func() int16 { return c.send(11, 0, "v").ErrorCode }},
+		{"Produce v12", part, func() int16 { return c.send(12, 0, "v").ErrorCode }},
+		{"TxnOffsetCommit v4", offsets, func() int16 { return c.offsets(4, 1) }},
+		{"TxnOffsetCommit v5", offsets, func() int16 { return c.offsets(5, 1) }},
+	} {
+		c.pid = known + 1000 + int64(i)
+		guard := func() uint64 {
+			g, open, err := asked.part.StartVerification(c.pid, c.epoch, 0, true)
+			if err != nil || open {
+				t.Fatal(open, err)
+			}
+			return g
+		}
+		before := guard()
+		if code := asked.ask(); code == 0 {
+			t.Fatalf("%s of an unknown producer: %d", asked.name, code)
+		}
+		if guard() == before {
+			t.Errorf("%s: the verification is kept", asked.name)
+		}
+	}
+}
+
 func TestWriteTxnMarkers(t *testing.T) {
 	r := newTxnRig(t)
 	c := r.txnClient("x")

@@ -95,6 +95,7 @@ func (b *Broker) commitInTransaction(req *kmsg.TxnOffsetCommitRequest, commit *k
 			Partitions: []txn.Partition{{Topic: offsetsTopic, Index: index}},
 		}, support, func(errs []error) {
 			if errs[0] != nil {
+				denyVerification(part, txn.ProducerEpoch{ID: req.ProducerID, Epoch: req.ProducerEpoch}, guard, errs[0])
 				fail(errs[0])
 				return
 			}

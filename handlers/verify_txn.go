@@ -6,6 +6,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"grete/cluster/replica"
 	"grete/coordinator/txn"
 )
 
@@ -59,6 +60,15 @@ func (b *Broker) verifyTransaction(r txn.AddRequest, support txnSupport, answer 
 			}
 			answer(errs)
 		})
+	}
+}
+
+// denyVerification ends the verification in part's log when why says that asking again is of no use. An error that the client
+// retries keeps it: the log must know the lowest sequence that was verified when the retries come in another order.
+func denyVerification(part *replica.Partition, p txn.ProducerEpoch, guard uint64, why error) {
+	var code *kerr.Error
+	if errors.As(why, &code) && !code.Retriable && code != kerr.ConcurrentTransactions {
+		part.DenyVerification(p.ID, p.Epoch, guard)
 	}
 }
 

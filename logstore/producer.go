@@ -27,9 +27,7 @@ type producerState struct {
 	// ongoing transactions, by first offset; completed ones whose marker is not below the high watermark, by first offset.
 	ongoing      []openTxn
 	unreplicated []openTxn
-	// verifying are producers whose transactions are about to begin here; guards counts them.
-	verifying map[int64]*verification
-	guards    uint64
+	verifying    verifications
 	// end is the offset up to which (exclusive) the state has seen the log; snapshotEnd that of the newest snapshot file.
 	end, snapshotEnd int64
 }
@@ -145,7 +143,7 @@ func (p *producerState) update(b batch.Batch) (aborted AbortedTxn, ok bool) {
 		return AbortedTxn{}, false
 	}
 	if b.Transactional() && !p.verifyingNext(b) {
-		delete(p.verifying, b.ProducerID()) // it has begun, or ended
+		p.verifying.end(b.ProducerID()) // it has begun, or ended
 	}
 	if b.Control() {
 		return p.endTxn(b)
@@ -231,7 +229,7 @@ func (p *producerState) onLogStart(logStart int64) {
 // (producer.id.expiration.ms).
 func (p *producerState) expire(nowMs, expirationMs int64) {
 	maps.DeleteFunc(p.producers, func(_ int64, e *producerEntry) bool { return e.expired(nowMs, expirationMs) })
-	maps.DeleteFunc(p.verifying, func(_ int64, v *verification) bool { return nowMs-v.startMs >= expirationMs })
+	p.verifying.expire(nowMs - expirationMs)
 	if len(p.producers) == 0 {
 		p.producers = nil
 	}

@@ -1,6 +1,8 @@
 package logstore
 
 import (
+	"container/list"
+	"errors"
 	"fmt"
 	"math"
 
@@ -12,18 +14,67 @@ import (
 // openGuard is the guard of a transaction that is open: it begins none.
 const openGuard = 1
 
-// maxVerifications bounds the producers of one log whose transactions are being verified; past it ErrBusy.
+// maxVerifications bounds the producers of one log whose transactions are being verified. One more makes the log forget
+// the oldest, whose append is then refused with ErrVerificationForgotten.
 const maxVerifications = 10_000
+
+// ErrVerificationForgotten: newer verifications have taken the place of this one; the producer may try again.
+var ErrVerificationForgotten = errors.New("too many transactions are being verified")
 
 // verification is a producer whose first write of a transaction waits for the coordinator's word that the partition is
 // in the transaction (KIP-890, Kafka's VerificationStateEntry). An end marker, or a write, ends it: what comes later
 // with the same guard is refused.
 type verification struct {
-	guard     uint64
-	startMs   int64
-	lowestSeq int32
-	epoch     int16
-	epochBump bool // the client is one of transaction.version 2
+	producerID int64
+	guard      uint64
+	startMs    int64
+	lowestSeq  int32
+	epoch      int16
+	epochBump  bool // the client is one of transaction.version 2
+}
+
+// verifications are the producers whose transactions are about to begin in a log.
+type verifications struct {
+	byProducer map[int64]*list.Element
+	byAge      list.List // of *verification, the oldest first; guards rise with it
+	guards     uint64    // given out
+	forgotten  uint64    // no guard up to this one was forgotten later
+}
+
+func (vs *verifications) of(producerID int64) *verification {
+	if e := vs.byProducer[producerID]; e != nil {
+		return e.Value.(*verification)
+	}
+	return nil
+}
+
+// begin gives v its guard.
+func (vs *verifications) begin(v *verification) {
+	if vs.byAge.Len() >= maxVerifications {
+		oldest := vs.byAge.Front().Value.(*verification)
+		vs.forgotten = oldest.guard
+		vs.end(oldest.producerID)
+	}
+	if vs.byProducer == nil {
+		vs.byProducer = map[int64]*list.Element{}
+	}
+	vs.guards++
+	v.guard = openGuard + vs.guards
+	vs.byProducer[v.producerID] = vs.byAge.PushBack(v)
+}
+
+func (vs *verifications) end(producerID int64) {
+	if e := vs.byProducer[producerID]; e != nil {
+		vs.byAge.Remove(e)
+		delete(vs.byProducer, producerID)
+	}
+}
+
+// expire ends those that began at beforeMs or earlier.
+func (vs *verifications) expire(beforeMs int64) {
+	for e := vs.byAge.Front(); e != nil && e.Value.(*verification).startMs <= beforeMs; e = vs.byAge.Front() {
+		vs.end(e.Value.(*verification).producerID)
+	}
 }
 
 // AppendOptions are what a leader's append must know besides the batch.
@@ -52,21 +103,23 @@ func (l *Log) StartVerification(producerID int64, epoch int16, baseSequence int3
 	if e.inTransaction(epoch) {
 		return openGuard, true, nil
 	}
-	if v := p.verifying[producerID]; v != nil {
-		v.lower(baseSequence, epoch)
-		return v.guard, false, nil
+	v := p.verifying.of(producerID)
+	if v == nil {
+		v = &verification{producerID: producerID, startMs: l.nowMs(), lowestSeq: baseSequence, epoch: epoch, epochBump: epochBump}
+		p.verifying.begin(v)
 	}
-	if len(p.verifying) >= maxVerifications {
-		return 0, false, l.fault("verify", l.EndOffset(), ErrBusy)
+	v.lower(baseSequence, epoch)
+	return v.guard, false, nil
+}
+
+// DenyVerification forgets a verification of the producer at epoch: the coordinator has denied the transaction. A newer
+// epoch of the producer, which may be under verification meanwhile, goes on.
+func (l *Log) DenyVerification(producerID int64, epoch int16, guard uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if v := l.producers.verifying.of(producerID); v != nil && v.guard == guard && v.epoch == epoch {
+		l.producers.verifying.end(producerID)
 	}
-	if p.verifying == nil {
-		p.verifying = map[int64]*verification{}
-	}
-	p.guards++
-	p.verifying[producerID] = &verification{
-		guard: openGuard + p.guards, startMs: l.nowMs(), lowestSeq: baseSequence, epoch: epoch, epochBump: epochBump,
-	}
-	return openGuard + p.guards, false, nil
 }
 
 // lower remembers the lowest sequence of the newest epoch: of pipelined batches only that one may begin.
@@ -85,7 +138,7 @@ func (e *producerEntry) inTransaction(epoch int16) bool {
 // verifyingNext says whether b is a marker that ends a transaction and raises the epoch (KIP-890), while the next one, of the new epoch, is being
 // verified: that goes on. Late records of the one that ends are fenced by their epoch.
 func (p *producerState) verifyingNext(b batch.Batch) bool {
-	v, e := p.verifying[b.ProducerID()], p.producers[b.ProducerID()]
+	v, e := p.verifying.of(b.ProducerID()), p.producers[b.ProducerID()]
 	return b.Control() && v != nil && e != nil && e.epoch < b.ProducerEpoch() && v.epoch >= b.ProducerEpoch()
 }
 
@@ -97,16 +150,20 @@ func (p *producerState) checkVerified(b batch.Batch, o AppendOptions) error {
 	if err := p.producers[b.ProducerID()].checkNotOlder(b.ProducerID(), b.ProducerEpoch()); err != nil {
 		return err
 	}
-	if v := p.verifying[b.ProducerID()]; v == nil || v.guard != o.Guard {
+	switch v := p.verifying.of(b.ProducerID()); {
+	case v != nil && v.guard == o.Guard:
+		return nil
+	case v == nil && o.Guard > openGuard && o.Guard <= p.verifying.forgotten:
+		return ErrVerificationForgotten
+	default:
 		return fmt.Errorf("%w: producer %d: record was not part of an ongoing transaction", kerr.InvalidTxnState, b.ProducerID())
 	}
-	return nil
 }
 
 // checkFirst holds the first batch of a verified transaction to its sequence: the lowest that was verified, and 0 where
 // a client of transaction.version 2 is not known here.
 func (p *producerState) checkFirst(b batch.Batch) error {
-	v := p.verifying[b.ProducerID()]
+	v := p.verifying.of(b.ProducerID())
 	if v == nil {
 		return nil
 	}

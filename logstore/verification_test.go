@@ -112,13 +112,34 @@ func TestVerificationsAreBounded(t *testing.T) {
 	for pid := range int64(maxVerifications) {
 		v.start(pid, 0, 0, true)
 	}
-	if _, _, err := v.StartVerification(maxVerifications, 0, 0, true); !errors.Is(err, ErrBusy) {
-		t.Fatalf("one too many: %v", err)
+	newest := v.start(maxVerifications, 0, 0, true)
+	if n := len(v.producers.verifying.byProducer); n != maxVerifications {
+		t.Fatalf("%d are remembered", n)
 	}
+	v.write(producing{pid: 0}, openGuard+1, ErrVerificationForgotten)
+	v.write(producing{pid: 1}, openGuard+2, nil)
+	v.write(producing{pid: maxVerifications}, newest, nil)
+	v.write(producing{pid: 0}, v.start(0, 0, 0, true), nil)
 	v.expireProducers(v.nowMs() + v.config().ProducerIDExpirationMs)
-	v.start(maxVerifications, 0, 0, true)
-	if n := len(v.producers.verifying); n != 1 {
+	if n := len(v.producers.verifying.byProducer) + v.producers.verifying.byAge.Len(); n != 0 {
 		t.Errorf("%d are left after their time", n)
+	}
+}
+
+// What the coordinator denies is forgotten, but not what is verified of a newer epoch meanwhile.
+func TestDeniedVerificationIsForgotten(t *testing.T) {
+	v := newVerified(t)
+	guard := v.start(1, 0, 0, true)
+	v.DenyVerification(1, 0, guard+1)
+	v.DenyVerification(2, 0, guard)
+	v.start(1, 1, 0, true)
+	v.DenyVerification(1, 0, guard)
+	v.write(producing{pid: 1, epoch: 1}, guard, nil)
+	denied := v.start(2, 0, 0, true)
+	v.DenyVerification(2, 0, denied)
+	v.write(producing{pid: 2}, denied, kerr.InvalidTxnState)
+	if n := len(v.producers.verifying.byProducer); n != 0 {
+		t.Errorf("%d are left", n)
 	}
 }
 

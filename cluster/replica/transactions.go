@@ -22,6 +22,13 @@ func (p *Partition) StartVerification(producerID int64, epoch int16, baseSequenc
 	return guard, open, nil
 }
 
+// DenyVerification tells the log that the coordinator has denied the transaction that guard stands for.
+func (p *Partition) DenyVerification(producerID int64, epoch int16, guard uint64) {
+	if s, err := p.check(NoEpoch, true); err == nil {
+		s.log.DenyVerification(producerID, epoch, guard)
+	}
+}
+
 // WriteMarker ends a producer's transaction here; done is called once, possibly at once, when that is committed or
 // cannot be.
 func (p *Partition) WriteMarker(m coordinator.Marker, done func(error)) {
