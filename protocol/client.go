@@ -40,7 +40,9 @@ type Client struct {
 	reader    sync.WaitGroup
 	ended     chan struct{} // closed when the connection has ended
 
-	mu      sched.Mutex // order of calls is the order of writes
+	writing sched.Mutex // order of calls is the order of writes; taken before mu
+
+	mu      sched.Mutex // never held across a write: the reader needs it while the peer reads nothing
 	pending []*call
 	nextID  int32
 	err     error // why the connection ended
@@ -150,6 +152,20 @@ func (c *Client) call(ctx context.Context, req kmsg.Request, resp kmsg.Response)
 
 // write sends a request and enters its call among the pending. The slot that was taken is the call's from then on.
 func (c *Client) write(req kmsg.Request, resp kmsg.Response) (<-chan error, error) {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	k, err := c.enter(resp)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := c.nc.Write(c.formatter.AppendRequest(nil, req, k.id)); err != nil {
+		c.nc.Close() // the reader fails the pending calls, this one too
+	}
+	return k.done, nil
+}
+
+// enter gives a call its place, unless the connection has ended.
+func (c *Client) enter(resp kmsg.Response) (*call, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err != nil {
@@ -158,10 +174,7 @@ func (c *Client) write(req kmsg.Request, resp kmsg.Response) (<-chan error, erro
 	c.nextID++
 	k := &call{id: c.nextID, resp: resp, done: make(chan error, 1)}
 	c.pending = append(c.pending, k)
-	if _, err := c.nc.Write(c.formatter.AppendRequest(nil, req, k.id)); err != nil {
-		c.nc.Close() // the reader fails the pending calls, this one too
-	}
-	return k.done, nil
+	return k, nil
 }
 
 // readResponses is the client's goroutine; it ends with the connection.

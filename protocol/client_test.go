@@ -2,8 +2,10 @@ package protocol
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"sync"
 	"testing"
@@ -89,6 +91,74 @@ func TestClientCallEndsWithItsContext(t *testing.T) {
 	if err := <-second; err != nil {
 		t.Error(err)
 	}
+}
+
+// A call is answered while the next one cannot be written, because the peer reads nothing until its answer is taken.
+func TestClientReadsWhileAWriteIsBlocked(t *testing.T) {
+	ours, theirs := net.Pipe()
+	defer theirs.Close()
+	answered := make(chan struct{})
+	go slowPeer(theirs, answered)
+	c := dialClient(t, "", ClientOptions{Dial: func(context.Context, string) (net.Conn, error) { return ours, nil }})
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	first, second := make(chan error, 1), make(chan error, 1)
+	call := func(done chan error) {
+		_, err := c.Call(ctx, heartbeat("g"))
+		done <- err
+	}
+	go call(first)
+	go call(second)
+	select {
+	case err := <-first:
+		first <- err
+	case err := <-second:
+		second <- err
+	case <-ctx.Done():
+		theirs.Close()
+		t.Fatal("the answer waits for the next request's write")
+	}
+	close(answered)
+	for _, done := range []chan error{first, second} {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// slowPeer answers ApiVersions and two heartbeats, and reads the second heartbeat's request after answered is closed. Before
+// it answers the first, the second is on its way.
+func slowPeer(nc net.Conn, answered chan struct{}) {
+	respond := func(id []byte, resp kmsg.Response) {
+		body := append(append([]byte(nil), id...), resp.AppendTo(nil)...)
+		_, _ = nc.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...))
+	}
+	read := func() (id []byte) {
+		var length [lengthBytes]byte
+		_, _ = io.ReadFull(nc, length[:])
+		body := make([]byte, binary.BigEndian.Uint32(length[:]))
+		_, _ = io.ReadFull(nc, body)
+		return body[4:min(8, len(body))]
+	}
+	versions := kmsg.NewPtrApiVersionsResponse()
+	k := kmsg.NewApiVersionsResponseApiKey()
+	k.ApiKey, k.MaxVersion = heartbeatKey, 2
+	versions.ApiKeys = append(versions.ApiKeys, k)
+	versions.Version = 3
+	respond(read(), versions)
+	heartbeats := kmsg.NewPtrHeartbeatResponse()
+	heartbeats.Version = 2
+	id := read()
+	var begun [1]byte
+	_, _ = io.ReadFull(nc, begun[:]) // the second call is in its write
+	respond(id, heartbeats)
+	<-answered
+	var rest [lengthBytes - 1]byte
+	_, _ = io.ReadFull(nc, rest[:])
+	n := binary.BigEndian.Uint32(append(begun[:], rest[:]...))
+	body := make([]byte, n)
+	_, _ = io.ReadFull(nc, body)
+	respond(body[4:8], heartbeats)
 }
 
 func TestClientFailsAllCallsWithTheConnection(t *testing.T) {
