@@ -72,6 +72,7 @@ func (d *decider) append(before *metadata.Image, made encoded) error {
 		d.written = end
 	}
 	d.settle(d.written)
+	d.sessions.appended(d.written)
 	return nil
 }
 

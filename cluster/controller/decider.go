@@ -83,7 +83,11 @@ func (d *decider) onLeader(l raftlog.Leader) {
 		if !b.Fenced {
 			d.sessions.touch(b.ID, d.n.o.Clock.Now())
 		}
+		if b.InControlledShutdown {
+			d.sessions.leave(b.ID)
+		}
 	}
+	d.sessions.appended(im.Offset() + 1) // what the controller before took from brokers that stop
 	d.armExpiry()
 	if records := d.bootstrap(); len(records) > 0 {
 		_ = d.propose(records) // refused: another leads now, which does the same

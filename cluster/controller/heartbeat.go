@@ -82,7 +82,11 @@ func (v *view) transition(b *metadata.Broker, next brokerState) []metadata.Recor
 	change := &metadata.BrokerRegistrationChangeRecord{BrokerID: b.ID, BrokerEpoch: b.Epoch}
 	switch state := stateOf(b); {
 	case state == next && next == controlledShutdown:
-		return v.withoutBroker(b.ID) // what was decided before may have been written in part
+		records := v.withoutBroker(b.ID) // what was decided before may have been written in part
+		if len(records) > 0 {
+			v.sessions.leave(b.ID)
+		}
+		return records
 	case state == next:
 		return nil
 	case next == unfenced:
@@ -90,9 +94,8 @@ func (v *view) transition(b *metadata.Broker, next brokerState) []metadata.Recor
 		return append([]metadata.Record{change}, v.withBroker(b.ID)...)
 	case next == controlledShutdown:
 		change.InControlledShutdown = 1
-		records := append([]metadata.Record{change}, v.withoutBroker(b.ID)...)
-		v.sessions.leave(b.ID, v.nextOffset+int64(len(records))-1)
-		return records
+		v.sessions.leave(b.ID)
+		return append([]metadata.Record{change}, v.withoutBroker(b.ID)...)
 	case state != fenced:
 		return v.fence(b)
 	}

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"math"
 	"time"
 
 	"grete/cluster/metadata"
@@ -10,6 +11,7 @@ import (
 type sessions struct {
 	timeout time.Duration // broker.session.timeout.ms
 	by      map[int32]*session
+	leavers []int32 // brokers whose records of a controlled shutdown are decided and not appended yet
 }
 
 type session struct {
@@ -18,11 +20,11 @@ type session struct {
 	// incarnation of it may register: it knows better that the old one is dead.
 	proven  bool
 	offset  int64 // of the metadata that the broker has applied
-	leaving int64 // the last record that took something from it for its controlled shutdown
+	leaving int64 // no record that took something from it for its controlled shutdown is above this offset
 }
 
 func newSessions(timeoutMs int64) *sessions {
-	return &sessions{time.Duration(timeoutMs) * time.Millisecond, map[int32]*session{}}
+	return &sessions{timeout: time.Duration(timeoutMs) * time.Millisecond, by: map[int32]*session{}}
 }
 
 func (s *sessions) of(id int32) *session {
@@ -48,9 +50,23 @@ func (s *sessions) alive(id int32, now time.Time) bool {
 }
 
 func (s *sessions) offset(id int32) int64            { return s.of(id).offset }
-func (s *sessions) leave(id int32, offset int64)     { s.of(id).leaving = offset }
 func (s *sessions) leaving(id int32) (offset int64)  { return s.of(id).leaving }
 func (s *sessions) expiresAt(id int32) (t time.Time) { return s.of(id).contact.Add(s.timeout) }
+
+// leave says that id loses what it has for its controlled shutdown. Where these records will be is known when they are
+// appended: the Raft group may put entries of its own before them.
+func (s *sessions) leave(id int32) {
+	s.of(id).leaving = math.MaxInt64
+	s.leavers = append(s.leavers, id)
+}
+
+// appended says that all records decided so far are below end.
+func (s *sessions) appended(end int64) {
+	for _, id := range s.leavers {
+		s.of(id).leaving = end - 1
+	}
+	s.leavers = s.leavers[:0]
+}
 
 // next is when the first unfenced broker expires; ok is false when there is none.
 func (s *sessions) next(im *metadata.Image) (at time.Time, ok bool) {

@@ -67,6 +67,7 @@ func (s *stage) apply(records []metadata.Record) {
 		panic(err)
 	}
 	s.image = next
+	s.sessions.appended(next.Offset() + 1)
 }
 
 func (s *stage) run(command string) string {
