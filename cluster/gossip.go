@@ -43,6 +43,8 @@ type GossipOptions struct {
 	Dial      func(ctx context.Context, address string) (net.Conn, error)
 	Clock     clock.Clock
 	Log       zerolog.Logger
+	// Stretch makes all of gossip's times that many times as long, for a simulation whose other times are; below 2 they are as they are.
+	Stretch int
 	// OnGone is told of a node that gossip has given up; it must not block.
 	OnGone func(Peer)
 }
@@ -117,11 +119,11 @@ func (g *Gossip) config() *memberlist.Config {
 	c.Name, c.Transport = g.o.Self.name(), g.transport
 	c.SecretKey, c.GossipVerifyIncoming, c.GossipVerifyOutgoing = g.o.Key, true, true
 	c.EnableCompression = false // nothing compressed is taken either
-	c.ProbeInterval, c.ProbeTimeout = probeInterval, probeTimeout
+	c.ProbeInterval, c.ProbeTimeout = g.stretch(probeInterval), g.stretch(probeTimeout)
 	c.SuspicionMult, c.SuspicionMaxTimeoutMult = 3, 2 // from 0.9 s, when others confirm, to 1.8 s
-	c.PushPullInterval = 5 * time.Second              // what all retransmissions have failed to bring
-	c.GossipInterval, c.TCPTimeout = 100*time.Millisecond, 2*time.Second
-	c.DeadNodeReclaimTime = time.Second // a node may come back at another address
+	c.PushPullInterval = g.stretch(5 * time.Second)   // what all retransmissions have failed to bring
+	c.GossipInterval, c.TCPTimeout = g.stretch(100*time.Millisecond), g.stretch(2*time.Second)
+	c.DeadNodeReclaimTime = g.stretch(time.Second) // a node may come back at another address
 	c.RequireNodeNames = false
 	d := delegate{g}
 	c.Delegate, c.Events, c.Alive, c.Conflict = d, d, d, d
@@ -129,10 +131,14 @@ func (g *Gossip) config() *memberlist.Config {
 	return c
 }
 
+func (g *Gossip) stretch(d time.Duration) time.Duration {
+	return d * time.Duration(max(g.o.Stretch, 1))
+}
+
 // join asks the seeds that are not there, each once; answered has when each has answered last, since one may be this node, by another name.
 func (g *Gossip) join(answered map[string]time.Time) {
 	for _, seed := range g.o.Join {
-		if at, ok := answered[seed]; g.reached(seed) || ok && g.o.Clock.Now().Sub(at) < answerLasts {
+		if at, ok := answered[seed]; g.reached(seed) || ok && g.o.Clock.Now().Sub(at) < g.stretch(answerLasts) {
 			g.noteSeed(seed, nil)
 			continue
 		}
@@ -160,7 +166,7 @@ func (g *Gossip) rejoin(ctx context.Context) {
 	answered := map[string]time.Time{}
 	g.join(answered)
 	close(g.asked)
-	for pause := minRejoin; clock.Pause(ctx, g.o.Clock, pause) == nil; pause = min(2*pause, rejoinEvery) {
+	for pause := g.stretch(minRejoin); clock.Pause(ctx, g.o.Clock, pause) == nil; pause = min(2*pause, g.stretch(rejoinEvery)) {
 		g.join(answered)
 		g.forget()
 	}
@@ -171,7 +177,7 @@ func (g *Gossip) forget() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for name, k := range g.known {
-		if !k.there && g.o.Clock.Now().Sub(k.gone) > forgetAfter {
+		if !k.there && g.o.Clock.Now().Sub(k.gone) > g.stretch(forgetAfter) {
 			delete(g.known, name)
 		}
 	}

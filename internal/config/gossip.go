@@ -28,6 +28,7 @@ type Gossip struct {
 	Join    []string // host:port
 	Key     []byte   // nil: nothing is encrypted
 	Expect  int32    // gossip.expect
+	Stretch int      // of gossip's times; a simulation's, no property sets it
 }
 
 // splitGossip takes GOSSIP://host:port out of a list of listeners; nil where there is none.

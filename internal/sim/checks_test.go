@@ -604,6 +604,11 @@ func (c *checks) look() string {
 }
 
 func (c *checks) unhealed() string {
+	for _, m := range c.members() {
+		if len(m.Peers) != len(c.w.machines) {
+			return fmt.Sprintf("n%d sees by gossip %v", m.m.id, m.Peers)
+		}
+	}
 	for t := range c.image.Topics() {
 		for i, p := range t.Partitions {
 			id := partitionID{t.ID, int32(i)}

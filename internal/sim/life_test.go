@@ -74,6 +74,7 @@ func (m *machine) start() {
 		Config: m.w.config(m.id), FS: l.files, Clock: l.clock, Entropy: m.w.entropy(), Loggers: loggers{},
 		Log:    m.w.log.With().Int32("node", m.id).Logger(),
 		Listen: m.w.net.listen(m.host, l.alive.Load), Bind: m.w.net.bind(m.host, l.alive.Load), Dial: m.w.net.dialer(m.host, l.alive.Load),
+		ListenPacket: m.w.net.packetPorts(m.host, l.alive.Load),
 	}
 	go l.run(ctx, o)
 }
@@ -170,8 +171,20 @@ func (w *world) config(id int32) *config.Broker {
 	if err != nil {
 		panic(err)
 	}
-	cfg.Gossip = config.Gossip{} // what it could tell a node, the troubles do
+	cfg.Gossip = w.gossip(id)
 	return cfg
+}
+
+// gossip has the nodes find each other by their addresses, at the tempo of everything else.
+func (w *world) gossip(id int32) config.Gossip {
+	g := config.Gossip{Listen: &config.Listener{Name: "GOSSIP", Host: fmt.Sprint(addressPrefix, id), Port: 7946}, Stretch: int(w.tempo)}
+	for _, m := range w.machines {
+		g.Join = append(g.Join, fmt.Sprint(addressPrefix, m.id, ":", gossipPort))
+	}
+	if w.durable {
+		g.Key = []byte("0123456789abcdef")
+	}
+	return g
 }
 
 func (w *world) ms(atTempoOne int64) int64 { return atTempoOne * w.tempo }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -21,13 +22,17 @@ type network struct {
 	mu        sync.Mutex
 	rng       *rand.Rand
 	listeners map[string]*listener
+	ports     map[string]*packets // by host:port
 	cuts      map[direction]bool
 	dark      map[string]bool // hosts without power: nothing answers
 	halves    map[*half]bool  // open ones
 	slow      time.Duration   // the longest usual delay
-	calm      bool            // nothing is cut or slow
+	calm      bool            // nothing is cut, slow or lost
 
-	sent int64 // segments
+	lossPercent int // of packets
+
+	sent    int64        // segments and packets
+	arrived atomic.Int64 // packets
 }
 
 type direction struct{ from, to string }
@@ -37,7 +42,7 @@ const dialTimeout = 60 * time.Second
 
 func newNetwork(seed uint64) *network {
 	return &network{
-		rng: rand.New(rand.NewPCG(seed, 2)), listeners: map[string]*listener{}, cuts: map[direction]bool{},
+		rng: rand.New(rand.NewPCG(seed, 2)), listeners: map[string]*listener{}, ports: map[string]*packets{}, cuts: map[direction]bool{},
 		dark: map[string]bool{}, halves: map[*half]bool{}, slow: 4 * time.Millisecond,
 	}
 }
@@ -123,6 +128,12 @@ func (n *network) kill(host string, powerLoss bool) {
 			delete(n.listeners, addr)
 		}
 	}
+	for addr, p := range n.ports {
+		if p.host == host {
+			p.shut()
+			delete(n.ports, addr)
+		}
+	}
 	n.mu.Unlock()
 	for _, h := range n.open(func(h *half) bool { return h.from == host || h.to == host }) {
 		if powerLoss {
@@ -160,7 +171,7 @@ func (n *network) dialer(host string, alive func() bool) func(ctx context.Contex
 		if err != nil {
 			return nil, err
 		}
-		if err := n.reach(ctx, host, to); err != nil {
+		if err := n.reach(ctx, host, hostOf(to)); err != nil {
 			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: err}
 		}
 		n.mu.Lock()

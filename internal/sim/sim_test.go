@@ -21,6 +21,7 @@ func play(t *testing.T, p plan) (wrong string, done figures) {
 			wrong = fmt.Sprintf("seed %d, tempo %d, %v: %s\nthe last troubles:\n  %s", p.seed, p.tempo, p.lasts, wrong, strings.Join(w.notes, "\n  "))
 		}
 		done = w.done
+		done.packets = w.net.arrived.Load()
 	})
 	return wrong, done
 }
@@ -107,6 +108,7 @@ func (f *figures) add(o figures) {
 	f.stops += o.stops
 	f.failedFsyncs += o.failedFsyncs
 	f.changes += o.changes
+	f.packets += o.packets
 	f.Sends += o.Sends
 	f.Acked += o.Acked
 	f.Read += o.Read

@@ -49,6 +49,7 @@ type world struct {
 // figures say how much a run says: a quiet world proves nothing.
 type figures struct {
 	steps, crashes, powerLosses, wipes, cuts, jumps, slanders, halfJoins, stops, failedFsyncs, changes int
+	packets                                                                                            int64 // of gossip that arrived
 	history.Stats
 }
 
@@ -58,6 +59,7 @@ func newWorld(t testing.TB, p plan) *world {
 		rng: rand.New(rand.NewPCG(p.seed, 1)), dice: rand.New(rand.NewPCG(p.seed, 3)),
 	}
 	w.net.slow = time.Duration(3*min(p.tempo, 2)) * time.Millisecond // a network is as fast as ever
+	w.net.lossPercent = []int{0, 5, 20, 50}[p.seed/2%4]
 	if os.Getenv("SIM_LOG") != "" {
 		w.log = zerolog.New(os.Stderr).With().Timestamp().Logger().Hook(simulatedTime{})
 	}

@@ -33,7 +33,8 @@ func (n *Node) startGossip(ctx context.Context) error {
 	if err == nil {
 		n.membership, err = cluster.StartGossip(ctx, cluster.GossipOptions{
 			Self: n.self(), Join: g.Join, Key: g.Key, Streams: streams, Packets: packets, Advertise: advertise, Dial: n.o.Dial, Clock: n.o.Clock, Log: n.o.Log,
-			OnGone: func(p cluster.Peer) { n.suspect(p.NodeID) },
+			Stretch: g.Stretch,
+			OnGone:  func(p cluster.Peer) { n.suspect(p.NodeID) },
 		})
 	}
 	if err != nil {

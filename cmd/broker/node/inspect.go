@@ -1,6 +1,7 @@
 package node
 
 import (
+	"grete/cluster"
 	"grete/cluster/metadata"
 	"grete/cluster/raftlog"
 	"grete/cluster/replica"
@@ -15,9 +16,14 @@ type Inside struct {
 	Epoch    int64          // of this broker's registration
 	Suspect  func(id int32) // what gossip calls
 	Quorum   raftlog.Leader // whom this node believes to lead the quorum
+	Peers    []cluster.Peer // whom gossip sees; nil: there is none
 }
 
 // Inside shows the rooms of a broker that has started.
 func (n *Node) Inside() Inside {
-	return Inside{n.store, n.replicas, n.image(), n.lifecycle.BrokerEpoch(), n.suspect, n.controller.Leader()}
+	in := Inside{n.store, n.replicas, n.image(), n.lifecycle.BrokerEpoch(), n.suspect, n.controller.Leader(), nil}
+	if n.membership != nil {
+		in.Peers = n.membership.Peers()
+	}
+	return in
 }
