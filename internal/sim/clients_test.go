@@ -32,6 +32,7 @@ type clients struct {
 	names  atomic.Int64
 	lastNs atomic.Int64
 	work   sync.WaitGroup
+	owners *owners
 	stop   context.CancelFunc // of what writes
 
 	mu    sync.Mutex
@@ -40,7 +41,7 @@ type clients struct {
 }
 
 func newClients(w *world) *clients {
-	return &clients{w: w, acked: map[history.Partition][]acknowledged{}, stop: func() {}}
+	return &clients{w: w, owners: newOwners(w), acked: map[history.Partition][]acknowledged{}, stop: func() {}}
 }
 
 // nowNs never gives the same answer twice: the order of operations is total.
@@ -113,6 +114,12 @@ func (c *clients) start(ctx context.Context) {
 		c.copier,
 		func(ctx context.Context, k *client) { c.reader(ctx, k, false) },
 		func(ctx context.Context, k *client) { c.reader(ctx, k, true) },
+		func(ctx context.Context, k *client) { c.classicMember(ctx, k, classicGroup) },
+		func(ctx context.Context, k *client) { c.classicMember(ctx, k, classicGroup) },
+		func(ctx context.Context, k *client) { c.consumerMember(ctx, k, consumerGroup) },
+		func(ctx context.Context, k *client) { c.consumerMember(ctx, k, consumerGroup) },
+		func(ctx context.Context, k *client) { c.classicMember(ctx, k, mixedGroup) },
+		func(ctx context.Context, k *client) { c.consumerMember(ctx, k, mixedGroup) },
 	} {
 		rng := rand.New(rand.NewPCG(c.w.seed, 100+uint64(i)))
 		c.work.Go(func() {

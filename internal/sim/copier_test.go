@@ -21,7 +21,7 @@ func (c *clients) copier(ctx context.Context, k *client) {
 	by, err := k.identify(life, &id)
 	next := map[history.Partition]int64{}
 	for p := int32(0); p < partitions && err == nil; p++ {
-		err = k.resume(life, next, history.Partition{Topic: idempotentTopic, ID: p})
+		err = k.resume(life, copiersGroup, next, history.Partition{Topic: idempotentTopic, ID: p})
 	}
 	for err == nil && k.rest(life, 2*time.Second) {
 		err = k.copyOnce(life, by, next)
@@ -29,16 +29,16 @@ func (c *clients) copier(ctx context.Context, k *client) {
 }
 
 // resume goes on at what the group has committed, once no transaction about it is open.
-func (k *client) resume(ctx context.Context, next map[history.Partition]int64, p history.Partition) error {
+func (k *client) resume(ctx context.Context, group string, next map[history.Partition]int64, p history.Partition) error {
 	k.refresh(ctx)
 	req := kmsg.NewPtrOffsetFetchRequest()
-	req.RequireStable, req.Group = true, copiersGroup
-	group, topic := kmsg.NewOffsetFetchRequestGroup(), kmsg.NewOffsetFetchRequestGroupTopic()
+	req.RequireStable, req.Group = true, group
+	of, topic := kmsg.NewOffsetFetchRequestGroup(), kmsg.NewOffsetFetchRequestGroupTopic()
 	topic.Topic, topic.TopicID, topic.Partitions = p.Topic, k.ids[p.Topic], []int32{p.ID}
-	group.Group, group.Topics = copiersGroup, append(group.Topics, topic)
-	req.Groups = append(req.Groups, group)
-	op := history.Op{Kind: history.Assign, Client: k.name, Group: copiersGroup, BeganNs: k.c.nowNs()}
-	answer, err := k.askCoordinator(ctx, 0, copiersGroup, req, offsetFetchCode)
+	of.Group, of.Topics = group, append(of.Topics, topic)
+	req.Groups = append(req.Groups, of)
+	op := history.Op{Kind: history.Assign, Client: k.name, Group: group, BeganNs: k.c.nowNs()}
+	answer, err := k.askCoordinator(ctx, 0, group, req, offsetFetchCode)
 	if err != nil {
 		return err
 	}

@@ -157,6 +157,8 @@ func (w *world) config(id int32) *config.Broker {
 		"replica.lag.time.max.ms": w.ms(5000), "replica.fetch.wait.max.ms": w.ms(500), "replica.socket.timeout.ms": w.ms(5000),
 		"controller.quorum.election.timeout.ms": w.ms(1000), "controller.quorum.request.timeout.ms": w.ms(2000),
 		"request.timeout.ms": w.ms(10_000), "leader.imbalance.check.interval.seconds": w.ms(60),
+		"group.consumer.session.timeout.ms": w.ms(6000), "group.consumer.min.session.timeout.ms": w.ms(6000), "group.consumer.max.session.timeout.ms": w.ms(6000),
+		"group.consumer.heartbeat.interval.ms": w.ms(1000), "group.consumer.min.heartbeat.interval.ms": w.ms(1000), "group.consumer.max.heartbeat.interval.ms": w.ms(1000),
 		"initial.broker.registration.timeout.ms":          w.ms(60_000),
 		"metadata.log.max.record.bytes.between.snapshots": 20_000,
 	}

@@ -22,6 +22,7 @@ func play(t *testing.T, p plan) (wrong string, done figures) {
 		}
 		done = w.done
 		done.packets = w.net.arrived.Load()
+		done.handovers, done.commits = w.clients.owners.handovers, w.clients.owners.commits
 	})
 	return wrong, done
 }
@@ -109,6 +110,8 @@ func (f *figures) add(o figures) {
 	f.failedFsyncs += o.failedFsyncs
 	f.changes += o.changes
 	f.packets += o.packets
+	f.handovers += o.handovers
+	f.commits += o.commits
 	f.Sends += o.Sends
 	f.Acked += o.Acked
 	f.Read += o.Read

@@ -50,6 +50,7 @@ type world struct {
 type figures struct {
 	steps, crashes, powerLosses, wipes, cuts, jumps, slanders, halfJoins, stops, failedFsyncs, changes int
 	packets                                                                                            int64 // of gossip that arrived
+	handovers, commits                                                                                 int   // of groups' members
 	history.Stats
 }
 
