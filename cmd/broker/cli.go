@@ -28,11 +28,12 @@ func newServeCommand(p process) *cobra.Command {
 	var f serveFlags
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Run the broker until SIGTERM or SIGINT",
-		Long: "Run the broker until SIGTERM or SIGINT; another a second later stops it at once.\n\n" +
+		Short: "Run the broker until SIGTERM, SIGINT or SIGHUP",
+		Long: "Run the broker until SIGTERM, SIGINT or SIGHUP; another a second later stops it at once.\n\n" +
 			"Settings are Kafka's, from server.properties (--config), KAFKA_* variables and --set, each stronger than the one\n" +
 			"before. A property that nobody knows is a warning, with --set or --strict an error. Without any, data goes to ./data, clients are served on localhost:9092, and metrics, health and pprof on\n" +
-			"http://127.0.0.1:9640 (--set admin.listen=host:port moves them, --set admin.listen= turns them off).",
+			"http://127.0.0.1:9640 (--set admin.listen=host:port moves them, --set admin.listen= turns them off; pprof is there only while that is a loopback\n" +
+			"address, --set admin.pprof.listen=host:port gives it one of its own).",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkExclusive(cmd.Flags()); err != nil {

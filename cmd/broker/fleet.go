@@ -130,6 +130,9 @@ func (r *reserved) close() {
 // fleetOwns are properties that --brokers settles.
 var fleetOwns = []string{"node.id", "broker.id", "listeners", "advertised.listeners", "controller.quorum.voters", "controller.quorum.bootstrap.servers", "process.roles", "gossip.join"}
 
+// adminAddresses are properties with an address, of which each broker of --brokers takes the next port.
+var adminAddresses = []string{"admin.listen", "admin.pprof.listen"}
+
 // loadFleet is the configuration of each broker of --brokers: the common one, and what makes them a cluster on this machine.
 func (f *serveFlags) loadFleet(files vfs.FS, env []string, r *reserved) ([]*config.Broker, error) {
 	if f.brokers < 1 || f.brokers > maxFleet {
@@ -186,8 +189,10 @@ func (f *serveFlags) checkFleet(files vfs.FS, common *config.Broker) error {
 // checkPorts refuses a first port after which there are too few.
 func (f *serveFlags) checkPorts(common *config.Broker) error {
 	ports := map[string]string{"--listen": strconv.Itoa(int(common.Listeners[0].Port))}
-	if _, port, err := net.SplitHostPort(common.Text("admin.listen")); err == nil {
-		ports["admin.listen"] = port
+	for _, name := range adminAddresses {
+		if _, port, err := net.SplitHostPort(common.Text(name)); err == nil {
+			ports[name] = port
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(ports)) {
 		if n, err := strconv.Atoi(ports[name]); err == nil && n != 0 && n+f.brokers-1 > math.MaxUint16 {
@@ -233,9 +238,11 @@ func (f *serveFlags) ownOf(common *config.Broker, i int) map[string]string {
 		dirs = append(dirs, path.Join(dir, strconv.Itoa(i+1)))
 	}
 	own["log.dirs"] = strings.Join(dirs, ",")
-	if host, port, err := net.SplitHostPort(common.Text("admin.listen")); err == nil && port != "0" {
-		n, _ := strconv.Atoi(port)
-		own["admin.listen"] = net.JoinHostPort(host, strconv.Itoa(n+i))
+	for _, name := range adminAddresses {
+		if host, port, err := net.SplitHostPort(common.Text(name)); err == nil && port != "0" {
+			n, _ := strconv.Atoi(port)
+			own[name] = net.JoinHostPort(host, strconv.Itoa(n+i))
+		}
 	}
 	return own
 }

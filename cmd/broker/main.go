@@ -14,10 +14,19 @@ var version = "dev"
 
 func main() {
 	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	signal.Notify(signals, stopSignals()...)
 	os.Exit(run(context.Background(), process{
 		args: os.Args[1:], env: os.Environ(), stdout: os.Stdout, stderr: os.Stderr, signals: signals,
 	}))
+}
+
+// stopSignals are those for which the JVM stops, too. Under nohup the end of a terminal is none.
+func stopSignals() []os.Signal {
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		signals = append(signals, syscall.SIGHUP)
+	}
+	return signals
 }
 
 // process is what the program gets from outside.

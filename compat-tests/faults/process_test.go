@@ -164,6 +164,25 @@ func TestStoppedWhileProducing(t *testing.T) {
 	assertHolds(t, b, "kept", acked)
 }
 
+// The end of a terminal is a clean stop, as it is for the JVM.
+func TestHangUp(t *testing.T) {
+	dir := t.TempDir()
+	b := startIn(t, dir, nil)
+	createTopic(t, b, "kept", 1, nil)
+	signal(t, b, syscall.SIGHUP)
+	select {
+	case <-b.Done():
+	case <-time.After(patience):
+		t.Fatal("still running")
+	}
+	if b.ExitCode() != 0 || !strings.Contains(logOf(b), `"stopped"`) {
+		t.Errorf("exit code %d:\n%s", b.ExitCode(), logOf(b))
+	}
+	if _, err := os.Stat(filepath.Join(dir, "data", ".kafka_cleanshutdown")); err != nil {
+		t.Errorf("no mark of a clean stop: %v", err)
+	}
+}
+
 // A second signal stops at once, whatever is parked.
 func TestTwoSignals(t *testing.T) {
 	b := start(t, nil)

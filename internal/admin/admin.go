@@ -1,4 +1,4 @@
-// Package admin is the HTTP side of a broker (admin.listen): metrics, health, readiness and profiles.
+// Package admin is the HTTP side of a broker: metrics, health and readiness (admin.listen), and profiles (admin.pprof.listen).
 package admin
 
 import (
@@ -7,27 +7,36 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/http/pprof"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Bounds of a request, so that a peer that stalls holds nothing for long. Profiles take as long as they were asked for.
+// Bounds of a request, so that a peer that stalls holds nothing for long. Profiles have as much longer as they were asked for.
 const (
 	headerTimeout  = 5 * time.Second
+	writeTimeout   = 30 * time.Second
 	idleTimeout    = time.Minute
 	maxHeaderBytes = 16 << 10
+	// maxConnections of a listener: one more ends the one that has done nothing for longest.
+	maxConnections = 32
+	// drainTimeout is how long a stop waits for requests under way.
+	drainTimeout = time.Second
 )
 
 // Options say what is served.
 type Options struct {
-	Gatherer prometheus.Gatherer
+	Gatherer prometheus.Gatherer // nil: no metrics, health and readiness
 	// Healthy is nil while the broker can work; its error is shown. Nil: always.
 	Healthy func() error
 	// Ready is nil while the broker should get traffic; its error is shown. Nil: as Healthy.
 	Ready func() error
+	// Notes are shown by readiness below its answer, one a line: what is wrong and leaves the broker of use.
+	Notes func() []string
+	// Profiles says that pprof is served; beside metrics only where the address is a loopback address.
+	Profiles bool
+	// Property is the name of the address's, for errors.
+	Property string
 }
 
 // Server is a running admin listener.
@@ -41,10 +50,19 @@ type Server struct {
 func Start(addr string, o Options) (*Server, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("admin.listen=%s: %w; --set admin.listen=host:port names another address, --set admin.listen= none", addr, reason(err))
+		return nil, fmt.Errorf("%s=%s: %w; --set %[1]s=host:port names another address, --set %[1]s= none", o.Property, addr, reason(err))
 	}
+	open := newHolders[net.Conn](maxConnections, func(nc net.Conn) { nc.Close() })
 	s := &Server{addr: l.Addr(), served: make(chan error, 1), http: &http.Server{
-		Handler: newMux(o), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
+		Handler: guard(addr, !isLoopback(l.Addr()), newMux(addr, isLoopback(l.Addr()), o)), ReadHeaderTimeout: headerTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
+		MaxHeaderBytes: maxHeaderBytes,
+		ConnState: func(nc net.Conn, state http.ConnState) {
+			if state == http.StateClosed || state == http.StateHijacked {
+				open.leave(nc)
+			} else {
+				open.enter(nc)
+			}
+		},
 	}}
 	go func() { s.served <- s.http.Serve(l) }()
 	return s, nil
@@ -62,11 +80,14 @@ func reason(err error) error {
 // Addr is the address listened on.
 func (s *Server) Addr() net.Addr { return s.addr }
 
-// Shutdown stops listening and waits for requests under way; when ctx ends first it cuts them.
+// Shutdown stops listening and waits for requests under way; after drainTimeout, or when ctx ends first, it cuts them. A peer that does not read
+// must not keep a broker from stopping.
 func (s *Server) Shutdown(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
+	defer cancel()
 	err := s.http.Shutdown(ctx)
-	if err != nil {
-		s.http.Close()
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		err = s.http.Close()
 	}
 	if served := <-s.served; !errors.Is(served, http.ErrServerClosed) {
 		err = errors.Join(err, served)
@@ -74,7 +95,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return err
 }
 
-func newMux(o Options) *http.ServeMux {
+func newMux(addr string, local bool, o Options) *http.ServeMux {
 	if o.Healthy == nil {
 		o.Healthy = func() error { return nil }
 	}
@@ -82,26 +103,32 @@ func newMux(o Options) *http.ServeMux {
 		o.Ready = o.Healthy
 	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(o.Gatherer, promhttp.HandlerOpts{MaxRequestsInFlight: 2}))
-	mux.HandleFunc("GET /healthz", check(o.Healthy))
-	mux.HandleFunc("GET /readyz", check(o.Ready))
-	mux.HandleFunc("/debug/pprof/", pprof.Index)
-	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
-	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
-	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
-	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	if o.Gatherer != nil {
+		mux.Handle("GET /metrics", newMetricsPage(o.Gatherer))
+		mux.HandleFunc("GET /healthz", check(o.Healthy, nil))
+		mux.HandleFunc("GET /readyz", check(o.Ready, o.Notes))
+	}
+	if o.Profiles && (o.Gatherer == nil || local) {
+		mux.Handle("GET /debug/pprof/", guard(addr, false, sameSite(profiles())))
+	}
 	return mux
 }
 
-// check answers 200 "ok", or 503 with what is wrong.
-func check(state func() error) http.HandlerFunc {
+// check answers 200 "ok", or 503 with what is wrong; then the notes.
+func check(state func() error, notes func() []string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		if err := state(); err != nil {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			fmt.Fprintln(w, err)
+		} else {
+			fmt.Fprintln(w, "ok")
+		}
+		if notes == nil {
 			return
 		}
-		fmt.Fprintln(w, "ok")
+		for _, note := range notes() {
+			fmt.Fprintln(w, note)
+		}
 	}
 }

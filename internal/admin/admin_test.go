@@ -47,7 +47,7 @@ func get(t *testing.T, s *Server, path string) (int, string) {
 func TestPages(t *testing.T) {
 	m := metrics.New(clock.System)
 	m.Topics.Topic("orders").BytesIn.Add(7)
-	s := start(t, Options{Gatherer: m.Registry})
+	s := start(t, Options{Gatherer: m.Registry, Profiles: true})
 	for path, want := range map[string]string{
 		"/metrics":                       `kafka_server_brokertopicmetrics_bytesin_total{topic="orders"} 7`,
 		"/healthz":                       "ok",
@@ -90,7 +90,7 @@ func TestHealthAndReadinessFollowTheBroker(t *testing.T) {
 func TestBadAddressesAreOneLine(t *testing.T) {
 	taken := start(t, Options{Gatherer: metrics.New(clock.System).Registry})
 	for _, addr := range []string{taken.Addr().String(), "127.0.0.1:99999", "nonsense", "256.1.1.1:80"} {
-		s, err := Start(addr, Options{})
+		s, err := Start(addr, Options{Property: "admin.listen"})
 		if err == nil {
 			_ = s.Shutdown(context.Background())
 			t.Fatalf("%s: listening", addr)
@@ -121,7 +121,7 @@ func TestShutdownCutsWhatOutlastsItsContext(t *testing.T) {
 	<-began
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
-	if err := s.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
+	if err := s.Shutdown(ctx); err != nil {
 		t.Errorf("Shutdown: %v", err)
 	}
 	<-ended

@@ -18,6 +18,7 @@ type Metrics struct {
 	Topics     *Topics
 	Replicas   *Replicas
 	Controller *Controller
+	detail     Detail
 }
 
 // New makes a registry that holds everything, and the Go runtime's and the process's own metrics.
@@ -32,46 +33,4 @@ func New(c clock.Clock) *Metrics {
 // is taken or wrong, as that is the program's own mistake.
 func (m *Metrics) Gauge(name, help string, value func() float64) {
 	m.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "kafka", Name: name, Help: help}, value))
-}
-
-// LogState is what is shown of one partition's log.
-type LogState struct {
-	Topic                                   string
-	Partition                               string
-	SizeBytes, LogStartOffset, LogEndOffset int64
-	Segments                                int
-}
-
-// Logs registers the logs' sizes and offsets; each is called at each scrape and passes every log to yield.
-func (m *Metrics) Logs(each func(yield func(LogState))) {
-	m.Registry.MustRegister(logCollector{each})
-}
-
-type logCollector struct{ each func(yield func(LogState)) }
-
-var logLabels = []string{"topic", "partition"}
-
-var (
-	logSize     = prometheus.NewDesc("kafka_log_log_size", "Bytes of a partition's log.", logLabels, nil)
-	logStart    = prometheus.NewDesc("kafka_log_log_logstartoffset", "First offset of a partition's log.", logLabels, nil)
-	logEnd      = prometheus.NewDesc("kafka_log_log_logendoffset", "Offset after the last record of a partition's log.", logLabels, nil)
-	logSegments = prometheus.NewDesc("kafka_log_log_numlogsegments", "Segments of a partition's log.", logLabels, nil)
-)
-
-func (c logCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{logSize, logStart, logEnd, logSegments} {
-		ch <- d
-	}
-}
-
-func (c logCollector) Collect(ch chan<- prometheus.Metric) {
-	gauge := func(d *prometheus.Desc, v int64, s LogState) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(v), s.Topic, s.Partition)
-	}
-	c.each(func(s LogState) {
-		gauge(logSize, s.SizeBytes, s)
-		gauge(logStart, s.LogStartOffset, s)
-		gauge(logEnd, s.LogEndOffset, s)
-		gauge(logSegments, int64(s.Segments), s)
-	})
 }

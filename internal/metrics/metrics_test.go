@@ -179,3 +179,45 @@ func TestEverySeriesIsDescribed(t *testing.T) {
 		}
 	}
 }
+
+// A coarser detail has sums, and no series of a topic that nothing was counted for has begun.
+func TestDetail(t *testing.T) {
+	for name, want := range map[string]map[string]float64{
+		"partition": {
+			"kafka_log_log_size{partition=0,topic=a}": 1000, "kafka_log_log_size{partition=1,topic=a}": 500, "kafka_log_log_logendoffset{partition=0,topic=b}": 7,
+			"kafka_server_fetcherlagmetrics_consumerlag{clientId=f,partition=1,topic=a}": 3,
+		},
+		"topic": {
+			"kafka_log_log_size{topic=a}": 1500, "kafka_log_log_numlogsegments{topic=b}": 1, "kafka_server_fetcherlagmetrics_consumerlag{clientId=f,topic=a}": 5,
+			"kafka_server_brokertopicmetrics_bytesin_total{topic=a}": 4,
+		},
+		"broker": {
+			"kafka_log_log_size{}": 1501, "kafka_log_log_numlogsegments{}": 4, "kafka_server_fetcherlagmetrics_consumerlag{clientId=f}": 5,
+			"kafka_server_replicafetchermanager_maxlag{clientId=Replica}": 3, "kafka_server_brokertopicmetrics_bytesin_total{}": 4,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := New(clock.System)
+			m.SetDetail(Details[name])
+			m.Topics.Topic("a").BytesIn.Add(4)
+			m.Topics.Topic("b")
+			m.Logs(func(yield func(LogState)) {
+				yield(LogState{Topic: "a", Partition: "0", SizeBytes: 1000, LogEndOffset: 9, Segments: 2})
+				yield(LogState{Topic: "a", Partition: "1", SizeBytes: 500, LogEndOffset: 9, Segments: 1})
+				yield(LogState{Topic: "b", Partition: "0", SizeBytes: 1, LogEndOffset: 7, Segments: 1})
+			})
+			m.Lags(func(yield func(LagState)) {
+				yield(LagState{Fetcher: "f", Topic: "a", Partition: "0", Lag: 2})
+				yield(LagState{Fetcher: "f", Topic: "a", Partition: "1", Lag: 3})
+			})
+			got := scrape(t, m)
+			expect(t, got, want)
+			for series := range got {
+				labels := strings.Count(series, "topic=") + strings.Count(series, "partition=")
+				if labels > 2-int(Details[name]) || strings.Contains(series, "brokertopicmetrics") && strings.Contains(series, "topic=b") {
+					t.Errorf("%s", series)
+				}
+			}
+		})
+	}
+}

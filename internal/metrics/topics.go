@@ -9,7 +9,8 @@ import (
 
 // Topics measures the traffic of topics (kafka.server:type=BrokerTopicMetrics): a series per topic, and one without topic for all.
 type Topics struct {
-	all TopicStats
+	all    TopicStats
+	summed atomic.Bool // no series per topic
 
 	mu     sync.RWMutex
 	byName map[string]*TopicStats
@@ -101,7 +102,9 @@ func (t *Topics) Collect(ch chan<- prometheus.Metric) {
 		sum := c.value(&t.all).Load()
 		for name, s := range t.byName {
 			n := c.value(s).Load()
-			sum += n
+			if sum += n; n == 0 || t.summed.Load() { // as Kafka's, that begin when something is counted
+				continue
+			}
 			ch <- prometheus.MustNewConstMetric(c.perTopic, prometheus.CounterValue, float64(n), name)
 		}
 		ch <- prometheus.MustNewConstMetric(c.total, prometheus.CounterValue, float64(sum))

@@ -12,11 +12,14 @@ import (
 // startAdmin serves health and profiles, and what the process measures of itself, from the beginning of the start on. The address that nobody asked for may
 // be taken, by another broker of this machine: that is no reason not to start.
 func (n *Node) startAdmin(context.Context) error {
+	n.onStop("admin", n.stopAdmin)
 	address := n.o.Config.Text("admin.listen")
 	if address == "" {
 		return nil
 	}
-	server, err := admin.Start(address, admin.Options{Gatherer: n.metrics.Registry, Healthy: n.healthy, Ready: n.ready})
+	server, err := admin.Start(address, admin.Options{
+		Gatherer: n.metrics.Registry, Healthy: n.healthy, Ready: n.ready, Profiles: n.o.Config.Text(pprofListen) == pprofBesideMetrics, Property: "admin.listen",
+	})
 	if err != nil {
 		if _, asked := n.o.Config.Static["admin.listen"]; asked {
 			return err
@@ -24,27 +27,48 @@ func (n *Node) startAdmin(context.Context) error {
 		n.o.Log.Warn().Err(err).Msg("no metrics and health over HTTP")
 		return nil
 	}
-	n.admin, n.adminAddr = server, server.Addr().String()
+	n.admin, n.adminAddr = append(n.admin, server), server.Addr().String()
 	n.o.Log.Info().Str("address", n.adminAddr).Msg("metrics and health")
-	n.onStop("admin", n.stopAdmin)
+	return nil
+}
+
+const (
+	pprofListen = "admin.pprof.listen"
+	// pprofBesideMetrics: on admin.listen, where that is a loopback address.
+	pprofBesideMetrics = "admin"
+)
+
+// startProfiles serves Go's profiles on a listener of their own.
+func (n *Node) startProfiles(context.Context) error {
+	address := n.o.Config.Text(pprofListen)
+	if address == "" || address == pprofBesideMetrics {
+		return nil
+	}
+	server, err := admin.Start(address, admin.Options{Profiles: true, Property: pprofListen})
+	if err != nil {
+		return err
+	}
+	n.admin, n.pprofAddr = append(n.admin, server), server.Addr().String()
+	n.o.Log.Info().Str("address", n.pprofAddr).Msg("profiles")
 	return nil
 }
 
 // stopAdmin runs first of all in a stop, before what the metrics show is gone; and last when a start fails.
 func (n *Node) stopAdmin(ctx context.Context) error {
-	server := n.admin
-	if server == nil {
-		return nil
+	var errs []error
+	for _, server := range n.admin {
+		errs = append(errs, server.Shutdown(ctx))
 	}
 	n.admin = nil
-	return server.Shutdown(ctx)
+	return errors.Join(errs...)
 }
 
 // showState adds to the metrics what there is to show once all parts run.
 func (n *Node) showState(context.Context) error {
-	if n.admin == nil {
+	if n.adminAddr == "" {
 		return nil
 	}
+	n.metrics.SetDetail(metrics.Details[n.o.Config.Text("admin.metrics.detail")])
 	n.metrics.Logs(n.eachLog)
 	n.metrics.Lags(n.replicas.Lags)
 	n.gauges()

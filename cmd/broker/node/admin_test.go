@@ -89,6 +89,40 @@ func TestMetricsAreDocumented(t *testing.T) {
 	}
 }
 
+// Profiles are beside the metrics where only this machine gets, on an address of their own where they are wanted, else nowhere.
+func TestProfilesAreApart(t *testing.T) {
+	for _, tt := range []struct {
+		listen, pprof         string
+		besideMetrics, onOwns bool
+	}{
+		{"127.0.0.1:0", "", true, false},
+		{"0.0.0.0:0", "", false, false},
+		{"127.0.0.1:0", "admin.pprof.listen=", false, false},
+		{"0.0.0.0:0", "admin.pprof.listen=127.0.0.1:0", false, true},
+	} {
+		settings := []string{"admin.listen=" + tt.listen}
+		if tt.pprof != "" {
+			settings = append(settings, tt.pprof)
+		}
+		n := start(t, options(t, vfs.NewMem(), settings...))
+		_, port, err := net.SplitHostPort(n.AdminAddr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if code, _ := get(t, "http://127.0.0.1:"+port+"/debug/pprof/goroutine"); (code == 200) != tt.besideMetrics {
+			t.Errorf("%+v: %d beside the metrics", tt, code)
+		}
+		if (n.ProfilesAddr() != "") != tt.onOwns {
+			t.Fatalf("%+v: %q", tt, n.ProfilesAddr())
+		}
+		if tt.onOwns {
+			if code, _ := get(t, "http://"+n.ProfilesAddr()+"/debug/pprof/goroutine"); code != 200 {
+				t.Errorf("%+v: %d", tt, code)
+			}
+		}
+	}
+}
+
 func TestAdminAddressInUse(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

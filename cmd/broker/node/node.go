@@ -55,8 +55,9 @@ type Node struct {
 	server        *protocol.Server
 	limiter       connectionLimiter
 	serving       sync.WaitGroup
-	admin         *admin.Server // nil: there is none, or it has stopped
+	admin         []*admin.Server // those that run
 	adminAddr     string
+	pprofAddr     string
 	progress      progress
 
 	stops       []stop // what was started
@@ -103,6 +104,7 @@ func (n *Node) steps() []step {
 		wanted bool
 	}{
 		{step{"opening the admin listener", n.startAdmin}, true},
+		{step{"opening the listener for profiles", n.startProfiles}, true},
 		{step{"opening the listeners", n.openSockets}, true},
 		{step{"looking for the cluster", n.joinCluster}, true},
 		{step{"opening the logs", n.openStore}, true},
@@ -161,6 +163,9 @@ func (n *Node) Addr(listener string) string { return n.sockets.addr(listener) }
 
 // AdminAddr is where metrics and health are served, as host:port, "" when they are not.
 func (n *Node) AdminAddr() string { return n.adminAddr }
+
+// ProfilesAddr is where profiles alone are served, as host:port, "" when they are not.
+func (n *Node) ProfilesAddr() string { return n.pprofAddr }
 
 // random fills p from the entropy.
 func (n *Node) random(p []byte) {
