@@ -55,5 +55,8 @@ func (c *CleanerConfig) bufferBytes() int {
 	return max(c.IOBufferBytes/max(c.Threads, 1)/2, minIOBufferBytes)
 }
 
+// CleanerConfig is the one in force.
+func (s *Store) CleanerConfig() CleanerConfig { return *s.cleaner.cfg.Load() }
+
 // ConfigureCleaner applies c from the next log on.
 func (s *Store) ConfigureCleaner(c CleanerConfig) { s.cleaner.configure(c.withDefaults()) }

@@ -240,6 +240,13 @@ func (s *Server) Limit(limits Limits) {
 	s.closeExcess()
 }
 
+// Limits are those in force.
+func (s *Server) Limits() Limits {
+	s.limits.mu.Lock()
+	defer s.limits.mu.Unlock()
+	return s.limits.limits
+}
+
 // closeExcess closes those connections above max.connections that have been silent longest, as Kafka does, but none of the protected listener.
 func (s *Server) closeExcess() {
 	excess := s.limits.excess()

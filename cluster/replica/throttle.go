@@ -42,6 +42,11 @@ func (m *Manager) setThrottles(im *metadata.Image) {
 	m.mover.rate.Set(t.Move)
 }
 
+// Throttles are those in force.
+func (m *Manager) Throttles() Throttles {
+	return Throttles{Leader: m.throttles.leader.BytesPerSecond(), Follower: m.throttles.follower.BytesPerSecond(), Move: m.mover.rate.BytesPerSecond()}
+}
+
 // throttled are a topic's partitions whose replicas on this broker are throttled.
 type throttled struct {
 	all        bool

@@ -2,7 +2,7 @@ package config
 
 import "testing"
 
-// The answers are Kafka 4.4's, but for listeners, which we cannot change while running.
+// The answers are Kafka 4.4's, but where a change that it makes would be ignored here.
 func TestValidateDynamicBroker(t *testing.T) {
 	l := Layers{Static: map[string]string{"log.dirs": "/a"}}
 	for _, tt := range []struct {
@@ -34,6 +34,11 @@ func TestValidateDynamicBroker(t *testing.T) {
 			"validation failed for num.io.threads=17, value should not be greater than double the current value 8 for configuration Invalid dynamic configuration"},
 		{"num.io.threads", "3", true, "Invalid value org.apache.kafka.common.config.ConfigException: Dynamic thread count update " +
 			"validation failed for num.io.threads=3, value should be at least half the current value 8 for configuration Invalid dynamic configuration"},
+		{"num.io.threads", "9", true, "Cannot update these configs dynamically: [num.io.threads]"},
+		{"num.io.threads", "8", true, ""}, // it is so
+		{"listener.name.plaintext.ssl.keystore.location", "x", true, "Cannot update these configs dynamically: [listener.name.plaintext.ssl.keystore.location]"},
+		{"listener.name.plaintext.log.retention.ms", "5", true, "Cannot update these configs dynamically: [listener.name.plaintext.log.retention.ms]"},
+		{"sasl.enabled.mechanisms", "PLAIN", true, "Cannot update these configs dynamically: [sasl.enabled.mechanisms]"},
 		{"log.cleaner.dedupe.buffer.size", "5", true, "requirement failed: log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread."},
 		{"log.cleaner.threads", "0", true, "/ by zero"},
 		{"log.cleaner.threads", "2", true, ""},

@@ -114,6 +114,10 @@ func (l Layers) ValidateGroup(overrides map[string]string) error {
 			return fmt.Errorf("%s must be in the range %d to %d inclusive.", b.name, low, high)
 		}
 	}
+	const offload = "consumer.assignor.offload.enable" // assignments have no thread of their own here
+	if value, set := overrides[offload]; set && value != l.Text(groupSynonyms[offload]) {
+		return fmt.Errorf("%s cannot be changed: this broker computes assignments in one way only", offload)
+	}
 	return l.validateGroupRelations(overrides)
 }
 

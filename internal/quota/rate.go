@@ -37,6 +37,13 @@ func (r *Rate) Set(bytesPerSecond int64) {
 	}
 }
 
+// BytesPerSecond is the rate in force.
+func (r *Rate) BytesPerSecond() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.bytesPerSecond
+}
+
 // Record counts n bytes.
 func (r *Rate) Record(n int) {
 	r.mu.Lock()

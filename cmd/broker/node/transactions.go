@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"grete/cluster/metadata"
 	"grete/coordinator/txn"
 	"grete/handlers"
 	"grete/internal/config"
@@ -46,13 +45,9 @@ func txnConfig(l config.Layers) txn.Config {
 	return c
 }
 
-// verifiesTransactions is a property that may be set for the whole cluster while it runs.
+// verifiesTransactions is a property that may be set while the broker runs.
 func (n *Node) verifiesTransactions() bool {
-	const property = "transaction.partition.verification.enable"
-	if v, set := n.image().Configs(metadata.BrokerResource, "")[property]; set {
-		return v == "true"
-	}
-	return n.o.Config.Bool(property)
+	return n.dynamicLayers(n.image()).Bool("transaction.partition.verification.enable")
 }
 
 // transactionsTopicOf says how __transaction_state is made (Kafka's TransactionStateManager).
