@@ -34,6 +34,7 @@ type Broker struct {
 	// ForControllers makes this the handler of a controller listener, which serves Quorum to other nodes.
 	ForControllers bool
 	Quorum         Quorum
+	Prober         Prober   // answers the controller that asks whether another broker is silent
 	Identity       Identity // of this node and of others; nil: followers are taken at their word
 
 	// Static is what the broker was started with; config adds the dynamic values.

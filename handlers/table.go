@@ -96,6 +96,7 @@ var controllerTable = []API{
 var (
 	brokersTable = []API{
 		{protocol.HelloKey, 0, 0, Hello},
+		{protocol.WitnessKey, 0, 0, Witness},
 	}
 	nodesTable = []API{
 		{protocol.RaftKey, 0, 0, Raft},

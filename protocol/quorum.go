@@ -6,7 +6,7 @@ import (
 )
 
 // Requests of our own, which nodes send each other and nobody else serves (docs/adr/0005, docs/adr/0009): on the CONTROLLER listener, and
-// Hello on those for clients too, where it is not announced. Their keys are far above Kafka's. All have version 0, which is not flexible.
+// Hello and Witness on those for clients, where they are not announced. Their keys are far above Kafka's. All have version 0, which is not flexible.
 const (
 	RaftKey    = int16(1000)
 	ForwardKey = int16(1001)
@@ -14,6 +14,7 @@ const (
 	JoinKey    = int16(1003)
 	HelloKey   = int16(1004)
 	VouchKey   = int16(1005)
+	WitnessKey = int16(1006)
 )
 
 // isOwn tells our requests, which nobody announces: their versions need no negotiation.
@@ -57,6 +58,9 @@ const ownSchemas = `1000 Raft 0 none
  Proof bytes 0+
 1005 Vouch 0 none
  Nonce bytes 0+
+1006 Witness 0 none
+ BrokerId int32 0+
+ BrokerEpoch int64 0+
 `
 
 // newRequest makes an empty request of a key that has a schema.
@@ -74,6 +78,8 @@ func newRequest(key int16) kmsg.Request {
 		return &HelloRequest{}
 	case VouchKey:
 		return &VouchRequest{}
+	case WitnessKey:
+		return &WitnessRequest{}
 	}
 	return kmsg.RequestForKey(key)
 }

@@ -90,7 +90,7 @@ func TestScanKnowsEveryKeyOfKafka44(t *testing.T) {
 			want = append(want, key)
 		}
 	}
-	want = append(want, RaftKey, ForwardKey, FormKey, JoinKey, HelloKey, VouchKey)
+	want = append(want, RaftKey, ForwardKey, FormKey, JoinKey, HelloKey, VouchKey, WitnessKey)
 	if !slices.Equal(keys, want) {
 		t.Errorf("keys %v", keys)
 	}

@@ -5,6 +5,8 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -65,6 +67,16 @@ func (s *sender) loop(step func(fd int) (done bool, err error)) error {
 	})
 	if stepErr != nil {
 		return stepErr
+	}
+	return err
+}
+
+// limitUnacknowledged sets TCP_USER_TIMEOUT.
+func limitUnacknowledged(c syscall.RawConn, d time.Duration) (err error) {
+	if refused := c.Control(func(fd uintptr) {
+		err = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(d.Milliseconds()))
+	}); refused != nil {
+		return refused
 	}
 	return err
 }

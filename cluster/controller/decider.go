@@ -24,12 +24,14 @@ type decider struct {
 	rounds   []*round
 	alarm    clock.Timer // of the first round; nil: none is set
 	due      chan struct{}
+	hush     clock.Timer // of the first broker to be quiet; nil: none is set
+	hushed   chan struct{}
 	probes   probing
 }
 
 func newDecider(n *Node) *decider {
 	return &decider{
-		n: n, expired: make(chan struct{}, 1), rounds: newRounds(&n.o), due: make(chan struct{}, 1), probes: probing{running: map[int32]int{}},
+		n: n, expired: make(chan struct{}, 1), rounds: newRounds(&n.o), due: make(chan struct{}, 1), hushed: make(chan struct{}, 1), probes: probing{running: map[int32]int{}},
 	}
 }
 
@@ -52,6 +54,8 @@ func (d *decider) run() {
 			d.fenceExpired()
 		case <-d.due:
 			d.holdRounds()
+		case <-d.hushed:
+			d.suspectQuiet()
 		case id := <-d.n.suspicions:
 			d.suspect(id)
 		case v := <-d.n.verdicts:
@@ -88,7 +92,9 @@ func (d *decider) onLeader(l raftlog.Leader) {
 		}
 	}
 	d.sessions.appended(im.Offset() + 1) // what the controller before took from brokers that stop
+	d.n.office.Store(&office{d.n.o.Clock.Now(), d.n.predecessor.Load()})
 	d.armExpiry()
+	d.armQuiet()
 	if records := d.bootstrap(); len(records) > 0 {
 		_ = d.propose(records) // refused: another leads now, which does the same
 	}
@@ -109,6 +115,10 @@ func (d *decider) retire(err error) {
 	if d.alarm != nil {
 		d.alarm.Stop()
 		d.alarm = nil
+	}
+	if d.hush != nil {
+		d.hush.Stop()
+		d.hush = nil
 	}
 	d.n.waiting.failAll(err)
 }
@@ -169,6 +179,7 @@ func (d *decider) serve(first *op) {
 	}
 	if d.pending != nil {
 		d.armExpiry()
+		d.armQuiet()
 		d.beginRounds()
 	}
 }

@@ -22,13 +22,17 @@ type Node struct {
 	ops     chan *op
 	waiting *waitList // this node's decisions, until they are applied
 	// arrivals are answers of another node, until this one has applied as much.
-	arrivals   *waitList
-	commits    chan struct{} // the commit index has moved; holds one
-	leaders    chan struct{} // leadership has changed, or an epoch's first record is applied; holds one
-	lead       atomic.Pointer[term]
-	presence   *presence
-	suspicions chan int32
-	verdicts   chan verdict
+	arrivals *waitList
+	commits  chan struct{} // the commit index has moved; holds one
+	leaders  chan struct{} // leadership has changed, or an epoch's first record is applied; holds one
+	lead     atomic.Pointer[term]
+	presence *presence
+	prober   *Prober
+	office   atomic.Pointer[office]
+	// predecessor is the last other node that led.
+	predecessor atomic.Int32
+	suspicions  chan int32
+	verdicts    chan verdict
 	// received is a leader's snapshot that the applier has to load.
 	received atomic.Pointer[raftlog.Snapshot]
 
@@ -49,7 +53,10 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 		commits: make(chan struct{}, 1), leaders: make(chan struct{}, 1),
 		suspicions: make(chan int32, queuedSuspicions), verdicts: make(chan verdict),
 	}
-	n.presence = newPresence(n.Suspect)
+	n.presence = newPresence(o.Clock, n.Suspect)
+	n.prober = &Prober{Clock: o.Clock, Dial: o.Probe, Image: n.Image}
+	n.office.Store(&office{predecessor: -1})
+	n.predecessor.Store(-1)
 	n.lead.Store(newTerm(raftlog.Leader{NodeID: -1, Start: -1}))
 	n.image.Store(&metadata.Image{})
 	raft, err := raftlog.Open(raftlog.Options{
@@ -127,6 +134,9 @@ const resignTimeout = 2 * time.Second
 
 // onLeader runs on Raft's goroutine.
 func (n *Node) onLeader(l raftlog.Leader) {
+	if l.NodeID >= 0 && l.NodeID != n.o.NodeID {
+		n.predecessor.Store(l.NodeID)
+	}
 	close(n.lead.Swap(newTerm(l)).over)
 	poke(n.leaders)
 	poke(n.commits) // the image names the controller

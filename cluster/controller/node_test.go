@@ -45,6 +45,8 @@ type rig struct {
 	onImage    func(old, new *metadata.Image, d metadata.Delta)
 	clock      clock.Clock // of node and lifecycle
 	probe      func(ctx context.Context, address string) error
+	witness    func(ctx context.Context, witness int32, b *metadata.Broker) (bool, error)
+	unseen     func(id int32) bool
 
 	heartbeats atomic.Int64 // that the controller has answered
 }
@@ -85,7 +87,7 @@ func (r *rig) open() error {
 				r.onImage(old, new, d)
 			}
 		},
-		OnFailure: func(err error) { r.failure <- err }, Probe: r.probe,
+		OnFailure: func(err error) { r.failure <- err }, Probe: r.probe, Witness: r.witness, Unseen: r.unseen,
 	})
 	return err
 }

@@ -83,7 +83,11 @@ type Options struct {
 	Transport raftlog.Transport
 	Forward   Forwarder // to the leader, when another node leads; nil: there are no other nodes
 	// Probe connects to an address and lets go: nil when somebody listens there. Nil: brokers are not probed.
-	Probe    func(ctx context.Context, address string) error
+	Probe func(ctx context.Context, address string) error
+	// Witness asks broker witness whether b answers it; nil: there is nobody to ask, and silence proves nothing.
+	Witness func(ctx context.Context, witness int32, b *metadata.Broker) (silent bool, err error)
+	// Unseen says whether gossip sees no node of this id; nil: there is no gossip.
+	Unseen   func(id int32) bool
 	Config   config.Layers // what the broker was started with
 	Features []Feature     // nil: DefaultFeatures
 	// DirectoryID and Listeners are this node's, for a log that begins with it.
@@ -148,6 +152,9 @@ func (o *Options) fill() error {
 	}
 	if o.OnImage == nil {
 		o.OnImage = func(_, _ *metadata.Image, _ metadata.Delta) {}
+	}
+	if o.Unseen == nil {
+		o.Unseen = func(int32) bool { return true }
 	}
 	if o.OnTimeout == nil {
 		o.OnTimeout = func(int32) {}

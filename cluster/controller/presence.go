@@ -2,7 +2,9 @@ package controller
 
 import (
 	"context"
+	"time"
 
+	"grete/internal/clock"
 	"grete/internal/sched"
 )
 
@@ -10,6 +12,7 @@ import (
 // is present is not asked whether it lives, and one whose connection has ended is.
 type presence struct {
 	onEnd func(id int32)
+	clock clock.Clock
 
 	mu sched.Mutex
 	by map[int32]*connection // of brokers that a heartbeat was accepted of, so no more than are registered
@@ -18,10 +21,11 @@ type presence struct {
 type connection struct {
 	ctx    context.Context
 	forget func() bool // stops the wait for its end
+	at     time.Time   // of the last heartbeat
 }
 
-func newPresence(onEnd func(id int32)) *presence {
-	return &presence{onEnd: onEnd, by: map[int32]*connection{}}
+func newPresence(c clock.Clock, onEnd func(id int32)) *presence {
+	return &presence{onEnd: onEnd, clock: c, by: map[int32]*connection{}}
 }
 
 // heard notes that a heartbeat of broker id came in on a connection whose context is ctx.
@@ -30,12 +34,13 @@ func (p *presence) heard(id int32, ctx context.Context) {
 	defer p.mu.Unlock()
 	old := p.by[id]
 	if old != nil && old.ctx == ctx {
+		old.at = p.clock.Now()
 		return
 	}
 	if old != nil {
 		old.forget()
 	}
-	c := &connection{ctx: ctx}
+	c := &connection{ctx: ctx, at: p.clock.Now()}
 	c.forget = context.AfterFunc(ctx, func() {
 		if p.last(id, c) {
 			p.onEnd(id)
@@ -49,6 +54,16 @@ func (p *presence) last(id int32, c *connection) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.by[id] == c
+}
+
+// at is when the last heartbeat of a broker came, zero when none has.
+func (p *presence) at(id int32) time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c := p.by[id]; c != nil {
+		return c.at
+	}
+	return time.Time{}
 }
 
 // of says whether a broker was ever heard, and whether its connection stands.

@@ -1,15 +1,11 @@
 package controller
 
 import (
-	"net"
 	"slices"
-	"strconv"
-	"sync"
 	"time"
 
 	"grete/cluster/metadata"
 	"grete/internal/clock"
-	"grete/protocol"
 )
 
 // Bounds of probes.
@@ -17,8 +13,6 @@ const (
 	maxProbes        = 16  // brokers that are probed at a time; others wait their turn
 	queuedSuspicions = 256 // suspicions that wait for the decider; more are dropped, and the session fences
 )
-
-const probeTimeout = 250 * time.Millisecond
 
 // probePauses are waited before the attempts of a probe. A process that has just been killed may accept for a moment more.
 var probePauses = []time.Duration{0, 50 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond, 800 * time.Millisecond}
@@ -41,11 +35,20 @@ type probing struct {
 	waiting []int32       // no broker twice
 }
 
+// proof that a broker is dead.
+type proof int
+
+const (
+	none      proof = iota
+	ofRefusal       // its machine refuses connections
+	ofSilence       // its machine answers nobody (silence.go)
+)
+
 // verdict is what a probe has found.
 type verdict struct {
 	id    int32
 	epoch int64
-	dead  bool
+	proof proof
 }
 
 // suspect begins a probe of a broker in service, or has it wait for its turn.
@@ -77,7 +80,7 @@ func (p *probing) wait(id int32) {
 
 // conclude fences a broker that is dead, and begins the next probe: of the same broker when more came up against it meanwhile.
 func (d *decider) conclude(v verdict) {
-	again := d.probes.running[v.id] > 1 && !v.dead
+	again := d.probes.running[v.id] > 1 && v.proof == none
 	delete(d.probes.running, v.id)
 	if again {
 		d.suspect(v.id)
@@ -86,16 +89,28 @@ func (d *decider) conclude(v verdict) {
 		d.probes.waiting = next[1:]
 		d.suspect(next[0])
 	}
-	if d.pending == nil || !v.dead {
+	if d.pending == nil || v.proof == none {
 		return
 	}
 	b := d.pending.Broker(v.id)
-	_, connected := d.n.presence.of(v.id)
-	if b == nil || b.Epoch != v.epoch || b.Fenced || connected {
+	if b == nil || b.Epoch != v.epoch || b.Fenced || d.contradicted(v) {
 		return
 	}
-	d.n.o.Logger.Warn().Int32("broker", v.id).Msg("fencing a broker that is dead: its machine refuses connections")
+	why := "fencing a broker that is dead: its machine refuses connections"
+	if v.proof == ofSilence {
+		why = "fencing a broker whose machine is silent: neither this node nor a majority of the other brokers reaches it"
+	}
+	d.n.o.Logger.Warn().Int32("broker", v.id).Msg(why)
 	_ = d.propose(d.view(0).fence(b)) // refused: another controller does it
+}
+
+// contradicted: the broker was heard since.
+func (d *decider) contradicted(v verdict) bool {
+	if v.proof == ofSilence {
+		return !d.n.overdue(v.id)
+	}
+	_, connected := d.n.presence.of(v.id)
+	return connected
 }
 
 // probe asks a broker's machine whether the process is there.
@@ -105,49 +120,36 @@ type probe struct {
 }
 
 func (p *probe) run() {
-	v := verdict{p.broker.ID, p.broker.Epoch, p.dead()}
+	v := verdict{p.broker.ID, p.broker.Epoch, p.proof()}
 	select {
 	case p.n.verdicts <- v:
 	case <-p.n.ctx.Done():
 	}
 }
 
-// dead: all listeners refuse, and there is no connection. Silence is no proof: the process may be paused, or cut off, and its session ends by
-// itself.
-func (p *probe) dead() bool {
+// proof asks a few times. A refusal counts while no connection of the broker stands, silence once it was not heard for long.
+func (p *probe) proof() proof {
 	refusals := 0
 	for _, pause := range probePauses {
 		if clock.Pause(p.n.ctx, p.n.o.Clock, pause) != nil {
-			return false
+			return none
 		}
 		heard, connected := p.n.presence.of(p.broker.ID)
-		if connected {
-			return false
+		quiet := p.n.quiet(p.broker.ID)
+		if connected && !quiet {
+			return none
 		}
-		if p.refused() {
-			refusals++
-		}
-		if heard && refusals > 0 || refusals == refusalsNeeded {
-			return true
-		}
-	}
-	return false
-}
-
-// refused says whether every listener of the broker refuses connections.
-func (p *probe) refused() bool {
-	ctx, cancel := clock.WithTimeout(p.n.ctx, p.n.o.Clock, probeTimeout)
-	defer cancel()
-	answers := make([]error, len(p.broker.Endpoints))
-	var asking sync.WaitGroup
-	for i, e := range p.broker.Endpoints {
-		asking.Go(func() { answers[i] = p.n.o.Probe(ctx, net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port)))) })
-	}
-	asking.Wait()
-	for _, err := range answers {
-		if !protocol.Refused(err) {
-			return false
+		switch said := p.n.prober.ask(p.n.ctx, p.broker.Endpoints); {
+		case said == refused && !connected:
+			if refusals++; heard || refusals == refusalsNeeded {
+				return ofRefusal
+			}
+		case said == silent && quiet:
+			if p.silenced() {
+				return ofSilence
+			}
+			return none
 		}
 	}
-	return len(answers) > 0
+	return none
 }

@@ -102,6 +102,7 @@ type Node struct {
 	failure   error // set before done is closed
 
 	silentTicks int // since anybody was heard of
+	arrivals    arrivals
 }
 
 type proposal struct {
@@ -213,6 +214,7 @@ func (n *Node) proposed(reply <-chan proposed) (end int64, err error) {
 
 // Step takes a message of another node. It is dropped when too many wait.
 func (n *Node) Step(m *raftpb.Message) {
+	n.arrivals.note(nodeID(m.GetFrom()), n.o.Clock.Now())
 	select {
 	case n.inbox <- m:
 	default:

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,8 @@ type ClusterOptions struct {
 	Start func(context.Context, Options) (*Broker, error)
 	// Proxied has what brokers send each other go through Cluster.Links. Only our own brokers say who they are.
 	Proxied bool
+	// Machines, if not nil, have each broker run on one of its own; not with Proxied.
+	Machines *Machines
 	// Gossip has our brokers find each other, and notice who is gone, by gossip too.
 	Gossip bool
 }
@@ -46,7 +49,7 @@ type Node struct {
 func (n *Node) Dir() string { return filepath.Join(n.opts.Dir, "data") }
 
 // Addr is where clients find the node, whether it runs or not.
-func (n *Node) Addr() string { return fmt.Sprintf("127.0.0.1:%d", n.opts.Port) }
+func (n *Node) Addr() string { return fmt.Sprintf("%s:%d", cmp.Or(n.opts.Host, loopback), n.opts.Port) }
 
 // LogPath is where the node's output is, of all its starts.
 func (n *Node) LogPath() string { return filepath.Join(n.opts.Dir, "broker.log") }
@@ -89,6 +92,16 @@ func StartCluster(ctx context.Context, o ClusterOptions) (*Cluster, error) {
 	return c, nil
 }
 
+const loopback = "127.0.0.1"
+
+// host is where a broker is.
+func (o *ClusterOptions) host(id int32) string {
+	if o.Machines != nil {
+		return o.Machines.Host(id)
+	}
+	return loopback
+}
+
 // portsOf are the ports of one broker: those it listens on, and those of the proxies before them.
 type portsOf struct{ client, replication, control, replicationProxy, controlProxy, gossip int }
 
@@ -112,12 +125,13 @@ func newCluster(o ClusterOptions) (*Cluster, error) {
 	for i := range at {
 		p := ports[6*i : 6*i+6]
 		at[i] = portsOf{p[0], p[1], p[2], p[3], p[4], p[5]}
-		gossips = append(gossips, fmt.Sprint("127.0.0.1:", at[i].gossip))
+		host := o.host(int32(i + 1))
+		gossips = append(gossips, fmt.Sprintf("%s:%d", host, at[i].gossip))
 		reached := at[i].control
 		if o.Proxied {
 			reached = at[i].controlProxy
 		}
-		voters = append(voters, fmt.Sprintf("%d@127.0.0.1:%d", i+1, reached))
+		voters = append(voters, fmt.Sprintf("%d@%s:%d", i+1, host, reached))
 	}
 	for i, p := range at {
 		if err := c.add(o, int32(i+1), p, strings.Join(voters, ","), strings.Join(gossips, ",")); err != nil {
@@ -129,9 +143,10 @@ func newCluster(o ClusterOptions) (*Cluster, error) {
 }
 
 func (c *Cluster) add(o ClusterOptions, id int32, at portsOf, voters, gossips string) error {
+	host := o.host(id)
 	p := map[string]string{
 		"node.id": fmt.Sprint(id), "controller.quorum.voters": voters,
-		"listeners":                      fmt.Sprintf("PLAINTEXT://127.0.0.1:%d,REPLICATION://127.0.0.1:%d,CONTROLLER://127.0.0.1:%d", at.client, at.replication, at.control),
+		"listeners":                      fmt.Sprintf("PLAINTEXT://%[1]s:%[2]d,REPLICATION://%[1]s:%[3]d,CONTROLLER://%[1]s:%[4]d", host, at.client, at.replication, at.control),
 		"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,REPLICATION:PLAINTEXT,CONTROLLER:PLAINTEXT",
 		"inter.broker.listener.name":     "REPLICATION",
 
@@ -147,14 +162,16 @@ func (c *Cluster) add(o ClusterOptions, id int32, at portsOf, voters, gossips st
 		}
 	}
 	if o.Gossip {
-		p["listeners"] += fmt.Sprint(",GOSSIP://127.0.0.1:", at.gossip)
+		p["listeners"] += fmt.Sprintf(",GOSSIP://%s:%d", host, at.gossip)
 		p["gossip.join"] = gossips
 	}
 	maps.Copy(p, o.Properties)
 	maps.Copy(p, o.Each[id])
-	c.Nodes = append(c.Nodes, &Node{ID: id, start: o.Start, opts: Options{
-		Dir: filepath.Join(o.Dir, fmt.Sprint(id)), Port: at.client, Properties: p, JVM: o.JVM,
-	}})
+	opts := Options{Dir: filepath.Join(o.Dir, fmt.Sprint(id)), Port: at.client, Properties: p, JVM: o.JVM}
+	if o.Machines != nil {
+		opts.Host, opts.Under = host, o.Machines.Under(id)
+	}
+	c.Nodes = append(c.Nodes, &Node{ID: id, start: o.Start, opts: opts})
 	return nil
 }
 

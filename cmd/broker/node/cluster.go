@@ -3,9 +3,12 @@ package node
 import (
 	"context"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+
 	"grete/cluster/controller"
 	"grete/cluster/metadata"
 	"grete/cluster/raftlog"
+	"grete/protocol"
 )
 
 // startController opens the metadata log and joins its quorum.
@@ -19,7 +22,7 @@ func (n *Node) startController(ctx context.Context) error {
 		NodeID: cfg.NodeID, ClusterID: n.clusterID, Voters: n.firstVoters(), Log: log, FS: n.o.FS, Dir: metadataLogDir(log.Dir()),
 		DirectoryID: n.directoryID(), Listeners: n.controllerEndpoints(), QuorumListener: n.quorumListener(), OnMembers: n.poll,
 		Clock: n.o.Clock, Rand: n.newRand(), Logger: n.o.Log, Config: cfg.Layers,
-		OnImage: n.applyImage, OnFailure: n.fail, OnTimeout: func(int32) { n.metrics.Controller.TimedOutSessions.Add(1) }, Probe: n.probe,
+		OnImage: n.applyImage, OnFailure: n.fail, OnTimeout: func(int32) { n.metrics.Controller.TimedOutSessions.Add(1) }, Probe: n.probe, Unseen: n.unseen,
 	}
 	peers := n.connect(&o)
 	n.controller, err = controller.Start(ctx, o)
@@ -58,7 +61,7 @@ func (n *Node) connect(o *controller.Options) *raftlog.Peers {
 	})
 	links := controller.NewLinks(n.clusterID, n.controllerAddress, n.peerOptions())
 	n.onStop("connections to other nodes", func(context.Context) error { links.Close(); peers.Close(); return nil })
-	o.Transport, o.Forward = peers, links
+	o.Transport, o.Forward, o.Witness = peers, links, n.witnesses()
 	n.quorum.peers.Store(peers)
 	return peers
 }
@@ -67,6 +70,20 @@ func (n *Node) connect(o *controller.Options) *raftlog.Peers {
 func (n *Node) suspect(id int32) {
 	if c := n.quorum.controller.Load(); c != nil {
 		c.Suspect(id)
+	}
+}
+
+// witnesses is how this node, while it leads the quorum, asks other brokers to probe one.
+func (n *Node) witnesses() func(ctx context.Context, witness int32, b *metadata.Broker) (bool, error) {
+	links := protocol.NewLinks(n.brokerAddress, n.peerOptions())
+	n.onStop("connections to witnesses", func(context.Context) error { links.Close(); return nil })
+	return func(ctx context.Context, witness int32, b *metadata.Broker) (bool, error) {
+		resp, err := links.Call(ctx, witness, &protocol.WitnessRequest{BrokerID: b.ID, BrokerEpoch: b.Epoch})
+		if err != nil {
+			return false, err
+		}
+		answer := resp.(*protocol.WitnessResponse)
+		return answer.Silent, kerr.ErrorForCode(answer.ErrorCode)
 	}
 }
 

@@ -169,6 +169,11 @@ func (n *Node) foundAt(id int32) string {
 	return ""
 }
 
+// unseen says whether gossip sees no node of this id; where there is no gossip nobody is seen.
+func (n *Node) unseen(id int32) bool {
+	return n.membership == nil || !slices.ContainsFunc(n.membership.Peers(), func(p cluster.Peer) bool { return p.NodeID == id })
+}
+
 // unjoined are the seeds of gossip that have not let this node in.
 func (n *Node) unjoined() []cluster.Unjoined {
 	if n.membership == nil {

@@ -143,7 +143,7 @@ func (n *Node) newBroker() *handlers.Broker {
 	n.onStop("producer ids", func(context.Context) error { n.producers.Close(); return nil })
 	n.fetchSessions = handlers.NewFetchSessions(int(cfg.Int("max.incremental.fetch.session.cache.slots")), n.o.Clock, n.newRand())
 	return &handlers.Broker{
-		NodeID: cfg.NodeID, ClusterID: n.clusterID, Identity: n.identity, Image: n.controller.Image, Controller: n.controller,
+		NodeID: cfg.NodeID, ClusterID: n.clusterID, Identity: n.identity, Prober: &controller.Prober{Clock: n.o.Clock, Dial: n.probe, Image: n.controller.Image}, Image: n.controller.Image, Controller: n.controller,
 		Clock: n.o.Clock, Log: n.o.Log, Static: cfg.Layers, Features: features(), Loggers: n.o.Loggers, LogDirs: n.store.Dirs,
 		Groups: n.groups, Txns: n.txns, Markers: n.markers, Others: n.others, CoordinatorTopics: n.topics, Replicas: n.replicas, ProducerIDs: n.producers,
 		FetchSessions: n.fetchSessions, Limits: limits(cfg.Layers),

@@ -15,6 +15,7 @@ import (
 	"grete/internal/config"
 	"grete/internal/ports"
 	"grete/internal/vfs"
+	"grete/protocol"
 )
 
 // Options are a broker's configuration and its world.
@@ -58,7 +59,7 @@ func (o *Options) fill() {
 	}
 	if o.Dial == nil {
 		o.Dial = func(ctx context.Context, address string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "tcp", address)
+			return protocol.DialTCP(ctx, address, millis(o.Config.Int("broker.silence.patience.ms")))
 		}
 	}
 	if o.Clock == nil {

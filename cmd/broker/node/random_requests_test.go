@@ -159,7 +159,7 @@ func (m *requestMaker) fillSlice(v reflect.Value, field string) {
 }
 
 func newRequestMaker(seed uint64) *requestMaker {
-	versions := slices.DeleteFunc(new(handlers.Broker).Versions(), func(r protocol.VersionRange) bool { return r.Key == protocol.HelloKey })
+	versions := slices.DeleteFunc(new(handlers.Broker).Versions(), func(r protocol.VersionRange) bool { return r.Key >= protocol.RaftKey })
 	return &requestMaker{rnd: rand.New(rand.NewPCG(seed, 1)), versions: versions}
 }
 

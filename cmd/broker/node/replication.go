@@ -59,7 +59,7 @@ func (n *Node) dialBroker(ctx context.Context, id int32) (replica.Peer, error) {
 
 // brokerAddress is where a broker's inter.broker.listener.name is.
 func (n *Node) brokerAddress(id int32) (string, bool) {
-	b := n.controller.Image().Broker(id)
+	b := n.quorum.image().Broker(id)
 	if b == nil {
 		return "", false
 	}
