@@ -1,29 +1,40 @@
 package group
 
 import (
+	"errors"
+
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"grete/coordinator"
 )
 
-// Heartbeat answers with a Kafka code. While the shard loads it says that all is well: nobody is expired meanwhile.
+// Heartbeat answers with a Kafka code.
 func (s *Service) Heartbeat(req *kmsg.HeartbeatRequest, answer func(code int16)) {
 	if req.Group == "" {
 		answer(kerr.InvalidGroupID.Code)
 		return
 	}
-	s.submit(req.Group, false,
-		func(sh *shard, tx *coordinator.Tx) {
+	s.rt.Submit(s.PartitionFor(req.Group), op{
+		Key: req.Group,
+		Run: func(sh *shard, tx *coordinator.Tx) {
 			code := sh.heartbeat(tx, req)
 			tx.Reply(func(err error) { answer(firstCode(err, code)) })
 		},
-		func(code int16) {
-			if code == kerr.CoordinatorLoadInProgress.Code {
-				code = 0
-			}
-			answer(code)
-		})
+		Refuse: func(err error) { answer(refusedHeartbeat(err)) },
+	})
+}
+
+// refusedHeartbeat says that all is well while the shard loads: no member is expired meanwhile. In an overloaded shard
+// sessions do end; the code for that is one that clients expect of a Heartbeat, and repeat it for.
+func refusedHeartbeat(err error) int16 {
+	switch {
+	case errors.Is(err, coordinator.ErrLoading):
+		return 0
+	case errors.Is(err, coordinator.ErrOverloaded):
+		return kerr.CoordinatorNotAvailable.Code
+	}
+	return coordinator.Code(err)
 }
 
 // firstCode is that of err, or else code.
