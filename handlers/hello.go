@@ -44,11 +44,20 @@ func (b *Broker) welcome(r *protocol.Request, resp *protocol.HelloResponse, peer
 	case 0:
 		if peer != nil {
 			r.Conn.SetPeer(peer)
+			b.trust(r.Conn, peer)
 		}
 	case kerr.InconsistentClusterID.Code, kerr.InvalidRequest.Code, kerr.ClusterAuthorizationFailed.Code:
 		r.Conn.Refused("a hello that is not to be believed: " + kerr.ErrorForCode(resp.ErrorCode).Error())
 	}
 	r.Respond(resp)
+}
+
+// trust lets a node that is proven, or the registered run of a broker, use the memory that clients cannot take. A run that is registered after its
+// hello is trusted from its first fetch on.
+func (b *Broker) trust(c *protocol.Conn, p *protocol.Peer) {
+	if p.Proven || isRun(b.Image(), p, p.NodeID) {
+		c.Trust()
+	}
 }
 
 // Vouch answers a node that was greeted.
@@ -70,7 +79,10 @@ func isRun(im *metadata.Image, p *protocol.Peer, id int32) bool {
 func (b *Broker) checkFollower(c *protocol.Conn, id int32) error {
 	p := c.Peer()
 	switch {
-	case b.Identity == nil || isRun(b.Image(), p, id):
+	case b.Identity == nil:
+		return nil
+	case isRun(b.Image(), p, id):
+		c.Trust()
 		return nil
 	case p != nil && p.NodeID == id: // a run that is over, or that this broker has not heard of yet
 		return replica.ErrNotLeader

@@ -29,6 +29,7 @@ func (p *produce) awaitAll() {
 	p.acked.pending = 1 // this goroutine, until all waits are set
 	for i := range p.entries {
 		if e := &p.entries[i]; e.ok && p.mustWait(e) {
+			p.releaseRecords()
 			p.await(e)
 		}
 	}
@@ -38,6 +39,23 @@ func (p *produce) awaitAll() {
 	}
 	p.startTimer()
 	p.arrived()
+}
+
+// releaseRecords gives back what the records lie in, once, before the first wait: they are in the log, and followers that the request waits for
+// need the memory, too.
+func (p *produce) releaseRecords() {
+	if p.acked.waits != nil {
+		return
+	}
+	for i := range p.entries {
+		p.entries[i].records = nil
+	}
+	for i := range p.req.Topics {
+		for j := range p.req.Topics[i].Partitions {
+			p.req.Topics[i].Partitions[j].Records = nil
+		}
+	}
+	p.r.ReleaseBody()
 }
 
 // finish responds to a request that waits for nothing.

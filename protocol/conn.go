@@ -50,6 +50,9 @@ type Conn struct {
 	ctx       context.Context
 	cancel    context.CancelFunc
 	writers   sync.WaitGroup
+	trusted   atomic.Bool   // its memory is the reserve of the cluster's own connections
+	gone      chan struct{} // closed when nothing can be sent any more
+	goneOnce  sync.Once
 	lastID    *string // client id of the last request; the reader's own
 
 	lastActive   atomic.Int64 // nanoseconds: last request, or last progress in sending
@@ -62,7 +65,6 @@ type Conn struct {
 	out       outQueue // ready to be sent
 	spare     outQueue // the other half of the double buffer: what is being sent
 	inSending int      // bytes of responses in memory that are being sent
-	charged   int64    // of the budget, by unanswered requests
 	serving   bool     // the reader will look at out before it waits for anything
 	sending   bool     // somebody is sending
 	broken    bool     // sending failed: answers are dropped
@@ -84,6 +86,17 @@ func (c *Conn) Peer() *Peer { return c.peer.Load() }
 
 // SetPeer is called for a Hello that was accepted.
 func (c *Conn) SetPeer(p *Peer) { c.peer.Store(p) }
+
+// Trust has the connection borrow from the reserve of the cluster's own, which clients cannot take. It is called once the peer is proven to be a
+// node of the cluster.
+func (c *Conn) Trust() {
+	if !c.trusted.Load() {
+		c.trusted.Store(true)
+	}
+}
+
+// markGone ends waits for memory on behalf of the connection.
+func (c *Conn) markGone() { c.goneOnce.Do(func() { close(c.gone) }) }
 
 // Refused notes, as a line of the log at most now and then, that something came on the connection which a node or client that means well does
 // not send.
@@ -114,15 +127,14 @@ func (c *Conn) wake() {
 	c.mu.Unlock()
 }
 
-// complete puts a result in its place, returns its charge to the budget and sees to it that somebody sends.
-func (c *Conn) complete(seq uint64, chargeBytes int64, res result) {
+// complete puts a result in its place and sees to it that somebody sends.
+func (c *Conn) complete(seq uint64, res result) {
 	c.mu.Lock()
 	if c.closed {
 		c.mu.Unlock()
 		res.drop()
 		return
 	}
-	c.charged -= chargeBytes
 	s := c.order.at(seq)
 	s.ready, s.result = true, res
 	if res.abort != "" {
@@ -137,7 +149,6 @@ func (c *Conn) complete(seq uint64, chargeBytes int64, res result) {
 		c.changed.Broadcast()
 	}
 	c.mu.Unlock()
-	c.server.budget.release(chargeBytes)
 	for i := range dropped {
 		dropped[i].drop()
 	}
@@ -218,6 +229,7 @@ func (c *Conn) sendBatch(results []result) error {
 	}
 	if err != nil {
 		c.server.o.Log.Debug().Err(err).Uint64("conn", c.ID).Msg("sending failed")
+		c.markGone()
 		c.endSending()
 	}
 	return err

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"grete/internal/memory"
 )
 
 const (
@@ -20,13 +22,15 @@ const (
 	maxReadAheadBytes = 256 << 10
 	// progressBytes of a frame must come within every frameTimeout.
 	progressBytes = 1 << 20
+	// smallFrameBytes is the largest frame that may use the reserve of small requests.
+	smallFrameBytes = 64 << 10
 )
 
 // frame is a received frame without its length; buf is what it lies in.
 type frame struct {
-	buf         *buffer
-	bytes       []byte
-	chargeBytes int64 // taken from the budget
+	buf   *buffer
+	bytes []byte
+	loan  memory.Loan // for its buffer
 }
 
 // frameReader cuts a connection's stream into frames. A buffer is held only while bytes are in it: an idle connection
@@ -35,15 +39,17 @@ type frame struct {
 type frameReader struct {
 	nc       net.Conn
 	raw      syscall.RawConn // nil when nc is no plain socket
-	budget   *budget
-	stop     <-chan struct{}
+	ledger   *memory.Ledger
+	trusted  *atomic.Bool    // the peer is one of the cluster's own
+	stop     <-chan struct{} // ends a wait for memory, as gone does
+	gone     <-chan struct{}
 	maxBytes int
 
-	buf     *buffer
-	r, w    int // unread bytes are buf.b[r:w]
-	limit   int // reads end here: never into the next frame when the buffer is one frame's own
-	charged int64
-	next    int // bytes that the next read asks for
+	buf   *buffer
+	r, w  int // unread bytes are buf.b[r:w]
+	limit int // reads end here: never into the next frame when the buffer is one frame's own
+	loan  memory.Loan
+	next  int // bytes that the next read asks for
 
 	tryRead func(fd uintptr) bool
 	readN   int
@@ -51,12 +57,17 @@ type frameReader struct {
 
 	// began is when the frame that is being received last made progress, in nanoseconds; 0 between frames.
 	began    atomic.Int64
+	gotBytes atomic.Int64                   // of frames that came in pieces
+	lender   atomic.Pointer[memory.Account] // of the frame that is being received; nil between frames
+	stall    stall                          // the reaper's
 	now      func() time.Time
 	received func(n int) // counts bytes
 }
 
-func newFrameReader(nc net.Conn, maxBytes int, b *budget, stop <-chan struct{}, now func() time.Time) *frameReader {
-	f := &frameReader{nc: nc, raw: rawConn(nc), budget: b, stop: stop, maxBytes: maxBytes, next: smallReadBytes, now: now}
+func newFrameReader(nc net.Conn, maxBytes int, ledger *memory.Ledger, trusted *atomic.Bool, stop, gone <-chan struct{}, now func() time.Time) *frameReader {
+	f := &frameReader{
+		nc: nc, raw: rawConn(nc), ledger: ledger, trusted: trusted, stop: stop, gone: gone, maxBytes: maxBytes, next: smallReadBytes, now: now,
+	}
 	f.tryRead = f.readReady
 	return f
 }
@@ -89,10 +100,14 @@ func (f *frameReader) read() (frame, error) {
 	return f.cut(n), nil
 }
 
-// complete receives until size bytes are unread, growing the buffer as they come and paying the budget for it first.
+// complete receives until size bytes are unread, growing the buffer as they come and borrowing for it first.
 func (f *frameReader) complete(size int) error {
+	f.loan.From(f.ledger.Requests)
+	if f.trusted.Load() {
+		f.loan.From(f.ledger.Peers)
+	}
 	if f.unread() >= size {
-		return f.charge(int64(size))
+		return f.charge(int64(size), size)
 	}
 	for f.unread() < size {
 		have := f.unread()
@@ -101,9 +116,10 @@ func (f *frameReader) complete(size int) error {
 			room = size
 		}
 		f.began.Store(0) // waiting for memory is not the peer's delay
-		if err := f.charge(int64(room)); err != nil {
+		if err := f.charge(int64(room), size); err != nil {
 			return err
 		}
+		f.lender.Store(f.loan.Account())
 		f.began.Store(f.now().UnixNano())
 		f.makeRoom(room)
 		for f.limit = f.r + room; f.unread() < room; {
@@ -115,13 +131,19 @@ func (f *frameReader) complete(size int) error {
 	return nil
 }
 
-// charge brings what is paid for the current frame up to size bytes.
-func (f *frameReader) charge(size int64) error {
-	if more := size - f.charged; more > 0 {
-		if !f.budget.acquire(more, f.charged, f.stop) {
-			return errDraining
-		}
-		f.charged = size
+// charge brings the loan for a frame of frameBytes up to bytes. A small frame that would have to wait borrows from its reserve.
+func (f *frameReader) charge(bytes int64, frameBytes int) error {
+	more := bytes - f.loan.Bytes()
+	if more <= 0 || f.loan.TryGrow(more) {
+		return nil
+	}
+	if frameBytes <= smallFrameBytes && f.loan.Account() == f.ledger.Requests {
+		f.loan.Return()
+		f.loan.From(f.ledger.Small)
+		more = bytes
+	}
+	if !f.loan.Grow(more, f.stop, f.gone) {
+		return errDraining
 	}
 	return nil
 }
@@ -140,14 +162,15 @@ func (f *frameReader) makeRoom(room int) {
 
 // fillFrame reads within a frame, noting progress; the end of the stream there is unexpected.
 func (f *frameReader) fillFrame() error {
-	before := f.unread() / progressBytes
+	had := f.unread()
 	if err := f.fill(); err != nil {
 		if errors.Is(err, io.EOF) {
 			return io.ErrUnexpectedEOF
 		}
 		return err
 	}
-	if f.unread()/progressBytes > before {
+	f.gotBytes.Store(f.gotBytes.Load() + int64(f.unread()-had))
+	if f.unread()/progressBytes > had/progressBytes {
 		f.began.Store(f.now().UnixNano())
 	}
 	return nil
@@ -155,10 +178,11 @@ func (f *frameReader) fillFrame() error {
 
 // cut takes the frame of n bytes that is first in the buffer.
 func (f *frameReader) cut(n int) frame {
-	out := frame{chargeBytes: f.charged}
-	f.charged = 0
+	out := frame{loan: f.loan}
+	f.loan = memory.Loan{}
 	if f.began.Load() != 0 {
 		f.began.Store(0)
+		f.lender.Store(nil)
 	}
 	size := lengthBytes + n
 	start := f.r + lengthBytes
@@ -231,6 +255,5 @@ func (f *frameReader) close() {
 	f.r, f.w = 0, 0
 	f.buf.put()
 	f.buf = nil
-	f.budget.release(f.charged)
-	f.charged = 0
+	f.loan.Return()
 }

@@ -7,8 +7,11 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"grete/internal/memory"
 )
 
 // chunkConn gives its bytes in pieces of random length.
@@ -31,11 +34,11 @@ func (c *chunkConn) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// cutFrames reads all frames of a stream, checks them against the plain way, and that memory and budget come back.
+// cutFrames reads all frames of a stream, checks them against the plain way, and that memory comes back.
 func cutFrames(t *testing.T, stream []byte, seed uint64, maxBytes int) {
 	t.Helper()
-	b := &budget{max: 1 << 40}
-	f := newFrameReader(&chunkConn{rnd: rand.New(rand.NewPCG(seed, 0)), data: stream}, maxBytes, b, nil, time.Now)
+	ledger := memory.New(1 << 40)
+	f := newFrameReader(&chunkConn{rnd: rand.New(rand.NewPCG(seed, 0)), data: stream}, maxBytes, ledger, new(atomic.Bool), nil, nil, time.Now)
 	rest := stream
 	for {
 		got, err := f.read()
@@ -47,16 +50,16 @@ func cutFrames(t *testing.T, stream []byte, seed uint64, maxBytes int) {
 		if want := rest[lengthBytes : lengthBytes+n]; !bytes.Equal(got.bytes, want) {
 			t.Fatalf("a frame of %d bytes is not what was sent", n)
 		}
-		if got.chargeBytes < int64(n) {
-			t.Fatalf("a frame of %d bytes paid for %d", n, got.chargeBytes)
+		if got.loan.Bytes() < int64(n) {
+			t.Fatalf("a frame of %d bytes borrowed %d", n, got.loan.Bytes())
 		}
 		rest = rest[lengthBytes+n:]
-		b.release(got.chargeBytes)
+		got.loan.Return()
 		got.buf.put()
 	}
 	f.close()
-	if used := b.used.Load(); used != 0 {
-		t.Fatalf("%d bytes of the budget were not given back", used)
+	if used := ledger.Requests.UsedBytes(); used != 0 {
+		t.Fatalf("%d bytes were not given back", used)
 	}
 }
 

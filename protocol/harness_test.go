@@ -78,12 +78,18 @@ func startServer(t testing.TB, h Handler, o Options) *testServer {
 		if err := <-served; err != ErrServerClosed {
 			t.Errorf("Serve returned %v", err)
 		}
-		if used := s.budget.used.Load(); used != 0 {
-			t.Errorf("%d bytes of the budget were not given back", used)
-		}
+		eventually(t, "all memory is given back", func() bool { return s.lent() == 0 })
 		eventually(t, "goroutines end", func() bool { return runtime.NumGoroutine() <= before })
 	})
 	return s
+}
+
+// lent is what the server has borrowed.
+func (s *testServer) lent() (n int64) {
+	for _, a := range s.o.Memory.Accounts() {
+		n += a.UsedBytes()
+	}
+	return n
 }
 
 // eventually fails the test when cond does not become true within seconds.

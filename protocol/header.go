@@ -98,16 +98,21 @@ func appendResponseHeader(dst []byte, key int16, correlationID int32, flexible b
 
 // decodeBody scans and decodes a body; aliases says whether the result points into it.
 func decodeBody(s *requestSchema, version int16, body []byte) (req kmsg.Request, aliases bool, err error) {
-	aliases, err = scanRequest(s, version, body)
-	if err != nil {
+	if _, aliases, err = scanRequest(s, version, body); err != nil {
 		return nil, false, err
 	}
-	req = newRequest(s.key)
+	req, err = decodeScanned(s, version, body)
+	return req, aliases, err
+}
+
+// decodeScanned decodes a body that scanRequest has accepted.
+func decodeScanned(s *requestSchema, version int16, body []byte) (kmsg.Request, error) {
+	req := newRequest(s.key)
 	req.SetVersion(version)
 	if err := req.ReadFrom(body); err != nil {
-		return nil, false, &RequestError{Key: s.key, Version: version, Err: errors.Join(ErrMalformed, err)}
+		return nil, &RequestError{Key: s.key, Version: version, Err: errors.Join(ErrMalformed, err)}
 	}
-	return req, aliases, nil
+	return req, nil
 }
 
 // DecodeRequest decodes a body that came within another request, as bounded as one from a socket. What it returns may alias body.

@@ -1,7 +1,6 @@
 package protocol
 
 import (
-	"runtime/debug"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -16,8 +15,9 @@ type Options struct {
 	Clock                               clock.Clock
 	Log                                 zerolog.Logger
 	Metrics                             *metrics.Network // nil: nothing is measured
+	Memory                              *memory.Ledger   // nil: one of its own
 	MaxRequestBytes                     int              // socket.request.max.bytes
-	MaxQueuedBytes                      int64            // queued.max.request.bytes; <= 0: a share of memory
+	MaxQueuedBytes                      int64            // queued.max.request.bytes; <= 0: the ledger's share
 	MaxInFlight                         int              // requests of one connection being handled, then it is not read
 	MaxIdle                             time.Duration    // connections.max.idle.ms; < 0: never
 	Limits                              Limits
@@ -32,8 +32,6 @@ const (
 	defaultMaxIdle         = 10 * time.Minute
 	defaultFrameTimeout    = 30 * time.Second
 	defaultSendTimeout     = time.Minute
-	// budgetShare of the memory is for requests in flight when no number is given.
-	budgetShare = 4
 )
 
 func (o *Options) setDefaults() {
@@ -47,22 +45,14 @@ func (o *Options) setDefaults() {
 	if o.MaxIdle == 0 {
 		o.MaxIdle = defaultMaxIdle
 	}
-	if o.MaxQueuedBytes <= 0 {
-		o.MaxQueuedBytes = memoryBytes() / budgetShare
+	if o.Memory == nil {
+		o.Memory = memory.New(0)
 	}
+	o.Memory = o.Memory.WithRequests(o.MaxQueuedBytes)
 }
 
 func setDefault[T int | time.Duration](v *T, to T) {
 	if *v <= 0 {
 		*v = to
 	}
-}
-
-// memoryBytes is the memory limit of this process (GOMEMLIMIT), or the machine's memory.
-func memoryBytes() int64 {
-	limit := debug.SetMemoryLimit(-1)
-	if physical, ok := memory.PhysicalBytes(); ok {
-		limit = min(limit, physical)
-	}
-	return limit
 }

@@ -1,5 +1,7 @@
 package protocol
 
+import "grete/internal/memory"
+
 // result is how a request ended: with a response, without one (no head), or by closing the connection.
 type result struct {
 	head      *buffer // response header, or the whole response
@@ -8,6 +10,19 @@ type result struct {
 	release   func()
 	abort     string
 	sent      sentStats
+	loan      memory.Loan
+}
+
+// memoryBytes is what the result holds until it is sent.
+func (r *result) memoryBytes() int64 {
+	n := int64(0)
+	if r.head != nil {
+		n = int64(len(r.head.b))
+	}
+	for i := range r.parts {
+		n += int64(len(r.parts[i].Bytes))
+	}
+	return n
 }
 
 // drop lets go of a result that will not be sent.
@@ -16,6 +31,7 @@ func (r *result) drop() {
 	if r.release != nil {
 		r.release()
 	}
+	r.loan.Return()
 }
 
 // slot is a place in the order of responses.

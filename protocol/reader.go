@@ -96,16 +96,27 @@ func (c *Conn) serve(f frame) error {
 	r, err := c.decode(f)
 	if err != nil {
 		f.buf.put()
-		c.server.budget.release(f.chargeBytes)
+		r.loan.Return()
+		if errors.Is(err, errDraining) {
+			return err
+		}
 		return c.refuse(err.Error())
 	}
 	r.Received, r.Conn = now, c
-	r.SizeBytes, r.chargeBytes = len(f.bytes), f.chargeBytes
+	r.SizeBytes = len(f.bytes)
+	if !c.lendResponse(r) {
+		r.ReleaseBody()
+		return errDraining
+	}
 	c.mu.Lock()
 	c.serving = true
-	c.charged += r.chargeBytes
 	r.seq = c.order.push()
+	dropped := c.broken && onlyReads(r.Key)
 	c.mu.Unlock()
+	if dropped {
+		r.NoResponse()
+		return nil
+	}
 	if stats := c.server.stats(r.Key); stats != nil {
 		stats.Received(r.Version)
 	}
@@ -117,31 +128,40 @@ func (c *Conn) serve(f frame) error {
 }
 
 // decode makes a request of a frame. The frame's buffer is the request's afterwards, or back in its pool when nothing in the
-// decoded request points to it.
+// decoded request points to it. The frame's loan is the request's, also that of one that is refused.
 func (c *Conn) decode(f frame) (*Request, error) {
 	h, rest := parseFixedHeader(f.bytes)
-	r := &Request{Key: h.key, Version: h.version, CorrelationID: h.correlationID}
+	r := &Request{Key: h.key, Version: h.version, CorrelationID: h.correlationID, loan: f.loan}
 	schema := c.server.served(h.key, h.version)
 	if schema == nil && h.key != apiVersionsKey {
-		return nil, &RequestError{Key: h.key, Version: h.version, Err: ErrUnsupported}
+		return r, &RequestError{Key: h.key, Version: h.version, Err: ErrUnsupported}
 	}
 	flexible := schema == nil && h.version >= apiVersionsFlexible || schema != nil && schema.flexible.has(h.version)
 	body, err := c.parseHeaderRest(r, rest, flexible)
 	if err != nil {
-		return nil, &RequestError{Key: h.key, Version: h.version, Field: "header", Err: err}
+		return r, &RequestError{Key: h.key, Version: h.version, Field: "header", Err: err}
 	}
 	if schema == nil { // answered without a look at the body
 		f.buf.put()
 		return r, nil
 	}
-	var aliases bool
-	if r.Body, aliases, err = decodeBody(schema, h.version, body); err != nil {
-		return nil, err
+	decodedBytes, aliases, err := scanRequest(schema, h.version, body)
+	if err == nil {
+		err = c.lendDecoded(r, decodedBytes)
+	}
+	if err == nil {
+		r.Body, err = decodeScanned(schema, h.version, body)
+	}
+	if err != nil {
+		return r, err
 	}
 	if aliases {
 		r.buf = f.buf
-	} else {
-		f.buf.put()
+		return r, nil
+	}
+	f.buf.put()
+	if r.loan.Bytes() >= minDecodedLoan {
+		r.loan.Shrink(int64(decodedBytes))
 	}
 	return r, nil
 }
@@ -172,7 +192,7 @@ func (c *Conn) refuse(reason string) error {
 	c.mu.Lock()
 	seq := c.order.push()
 	c.mu.Unlock()
-	c.complete(seq, 0, result{abort: reason})
+	c.complete(seq, result{abort: reason})
 	return errAborted
 }
 
@@ -208,11 +228,10 @@ func (c *Conn) linger() {
 // teardown ends the connection: nobody can answer on it any more.
 func (c *Conn) teardown() {
 	c.cancel()
+	c.markGone()
 	c.nc.Close()
 	c.mu.Lock()
 	c.closed = true
-	charged := c.charged
-	c.charged = 0
 	if c.unmute != nil {
 		c.unmute.Stop()
 	}
@@ -227,6 +246,5 @@ func (c *Conn) teardown() {
 		c.order.head++
 	}
 	c.frames.close()
-	c.server.budget.release(charged)
 	c.server.remove(c)
 }

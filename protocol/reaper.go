@@ -47,6 +47,10 @@ func (c *Conn) overdue(now time.Time) string {
 		return "a frame took too long to come"
 	case over(c.sendingSince.Load(), o.SendTimeout):
 		return "the peer does not read its responses"
+	case c.frames.stalled(now):
+		return "a frame does not come while others wait for its memory"
+	case c.unread(now):
+		return "the peer does not read its responses while others wait for their memory"
 	case over(c.closingSince.Load(), o.FrameTimeout) && !c.server.isDraining():
 		return "requests before the end are not answered"
 	case o.MaxIdle > 0 && over(c.lastActive.Load(), o.MaxIdle) && c.atRest():

@@ -8,12 +8,13 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"grete/internal/memory"
 	"grete/internal/vfs"
 )
 
 // Request is one request of a connection. Body and what it points to alias a pooled buffer: they are valid
-// until Respond, NoResponse or Abort, exactly one of which must be called exactly once, from any goroutine. Strings are copies and
-// may be kept; byte slices may not.
+// until ReleaseBody, Respond, NoResponse or Abort. One of the latter three must be called exactly once, from any goroutine. Strings are
+// copies and may be kept; byte slices may not.
 type Request struct {
 	Key, Version  int16
 	CorrelationID int32
@@ -23,9 +24,10 @@ type Request struct {
 	Received      time.Time
 	Conn          *Conn
 
-	seq         uint64  // place in the connection's order
-	buf         *buffer // what Body aliases; nil when it aliases nothing
-	chargeBytes int64   // held of the server's budget
+	seq         uint64      // place in the connection's order
+	buf         *buffer     // what Body aliases; nil when it aliases nothing
+	loan        memory.Loan // for the buffer, and for what was decoded of it
+	response    memory.Loan // for the response
 	servedNanos atomic.Int64
 	answered    atomic.Bool
 }
@@ -112,13 +114,40 @@ func (r *Request) answer() bool {
 	return true
 }
 
+// ReleaseBody gives back the memory that Body aliases and what was borrowed for it, before the request is answered. Only the goroutine
+// that serves the request may call it, before another can answer. Byte slices of Body must not be used afterwards.
+func (r *Request) ReleaseBody() {
+	r.buf.put()
+	r.buf = nil
+	r.loan.Return()
+}
+
 // finish gives the request's buffer back and puts res in its place in the order.
 func (r *Request) finish(res result) {
 	buf := r.buf
 	r.buf = nil
+	res.loan = r.settle(&res)
 	if stats := r.Conn.server.stats(r.Key); stats != nil {
 		res.sent.answered(stats, r, r.Conn.server.o.Clock.Now())
 	}
-	r.Conn.complete(r.seq, r.chargeBytes, res)
+	r.Conn.complete(r.seq, res)
 	buf.put()
+	r.loan.Return()
+}
+
+// settle makes the loan for the response what the response really holds. What exists already is lent without a wait.
+func (r *Request) settle(res *result) memory.Loan {
+	loan := r.response
+	r.response = memory.Loan{}
+	held := res.memoryBytes()
+	if held < minResponseLoan {
+		held = 0
+	}
+	if more := held - loan.Bytes(); more > 0 {
+		loan.From(r.Conn.server.o.Memory.Responses)
+		loan.Force(more)
+	} else if more < 0 {
+		loan.Shrink(held)
+	}
+	return loan
 }

@@ -57,15 +57,15 @@ type scanner struct {
 }
 
 // scanRequest checks that body holds a request of that schema at that version whose decoded form is in proportion.
-// Trailing bytes are accepted, as by Kafka. It reports whether the decoded form will point into body.
-func scanRequest(s *requestSchema, version int16, body []byte) (aliases bool, err error) {
+// Trailing bytes are accepted, as by Kafka. It estimates the decoded form, and reports whether that will point into body.
+func scanRequest(s *requestSchema, version int16, body []byte) (decodedBytes int, aliases bool, err error) {
 	sh := s.shape(version)
 	c := scanner{src: body, limit: decodeFactor*len(body) + decodeSlackBytes}
 	c.structure(sh)
 	if c.err != nil {
-		return false, &RequestError{Key: s.key, Version: version, Field: c.field, Err: c.err}
+		return 0, false, &RequestError{Key: s.key, Version: version, Field: c.field, Err: c.err}
 	}
-	return c.aliases, nil
+	return c.decoded, c.aliases, nil
 }
 
 func (c *scanner) fail(err error) {

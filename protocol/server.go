@@ -28,14 +28,14 @@ type Handler interface {
 // ErrServerClosed is what Serve returns after Shutdown.
 var ErrServerClosed = errors.New("server closed")
 
-// Server serves one or more listeners with one budget.
+// Server serves one or more listeners.
 type Server struct {
 	handler Handler
 	o       Options
-	budget  budget
 	limits  *connLimits
 	refusal logLimit
 	schemas []servedSchema // by key
+	weigher Weigher        // the handler, if it is one
 
 	nextID   atomic.Uint64
 	draining chan struct{} // closed by Shutdown: no more accepting and reading
@@ -60,15 +60,16 @@ type servedSchema struct {
 func NewServer(h Handler, o Options) *Server {
 	o.setDefaults()
 	s := &Server{
-		handler: h, o: o, budget: budget{max: o.MaxQueuedBytes}, limits: newConnLimits(o), refusal: logLimit{log: o.Log, clock: o.Clock},
+		handler: h, o: o, limits: newConnLimits(o), refusal: logLimit{log: o.Log, clock: o.Clock},
 		draining: make(chan struct{}), stopped: make(chan struct{}),
 		listeners: map[net.Listener]struct{}{}, conns: map[*Conn]struct{}{},
 	}
+	s.weigher, _ = h.(Weigher)
 	for _, v := range h.Versions() {
 		s.addSchema(v)
 	}
 	if o.Metrics != nil {
-		o.Metrics.SetBudget(func() (used, limit int64) { return s.budget.used.Load(), s.budget.max })
+		o.Metrics.SetBudget(func() (used, limit int64) { return s.o.Memory.Requests.UsedBytes(), s.o.Memory.Requests.ShareBytes() })
 	}
 	s.reaper.Go(s.reap)
 	return s
@@ -137,8 +138,9 @@ func (s *Server) start(listener string, nc net.Conn) bool {
 func (s *Server) newConn(listener string, nc net.Conn) *Conn {
 	c := &Conn{
 		ID: s.nextID.Add(1), Listener: listener, RemoteAddr: nc.RemoteAddr(), LocalAddr: nc.LocalAddr(), server: s, nc: nc,
+		gone: make(chan struct{}),
 	}
-	c.frames = newFrameReader(nc, s.o.MaxRequestBytes, &s.budget, s.draining, s.o.Clock.Now)
+	c.frames = newFrameReader(nc, s.o.MaxRequestBytes, s.o.Memory, &c.trusted, s.draining, c.gone, s.o.Clock.Now)
 	c.sender = newSender(nc, func() { c.progress() })
 	if m := s.o.Metrics; m != nil {
 		c.frames.received, c.sender.sent = m.BytesReceived, m.BytesSent
@@ -228,6 +230,7 @@ func (s *Server) awaitEnd(ctx context.Context, first bool) error {
 // cut ends the connection now, whatever is unanswered.
 func (c *Conn) cut() {
 	c.nc.Close()
+	c.markGone()
 	c.mu.Lock()
 	c.closed = true
 	c.changed.Broadcast()

@@ -67,6 +67,7 @@ func TestShutdownIsBoundedByItsContext(t *testing.T) {
 	if r.Conn.Context().Err() == nil {
 		t.Error("the connection's context lives on")
 	}
+	r.Respond(kmsg.NewPtrFetchResponse())
 }
 
 func TestServeAfterShutdown(t *testing.T) {

@@ -47,7 +47,9 @@ func serve(ctx context.Context, p process, f serveFlags) (err error) {
 	loggers := newLevels()
 	log := newLogger(p.stderr, loggers)
 	warnUnused(log, configs[0])
-	tuneMemory(p.env)
+	ledger := openLedger(fs, p.env, configs[0].Int("queued.max.request.bytes"))
+	keeper := keepMemory(ledger, p.env, clock.System)
+	defer keeper.Stop()
 	var options []node.Options
 	for _, cfg := range configs {
 		own := log
@@ -55,7 +57,7 @@ func serve(ctx context.Context, p process, f serveFlags) (err error) {
 			own = log.With().Int32("broker", cfg.NodeID).Logger()
 		}
 		options = append(options, node.Options{
-			Config: cfg, FS: fs, Clock: clock.System, Entropy: rand.Reader, Log: own, Loggers: loggers, Listen: r.listen, Bind: ports.Bind, ListenPacket: net.ListenPacket,
+			Config: cfg, FS: fs, Clock: clock.System, Entropy: rand.Reader, Log: own, Loggers: loggers, Memory: ledger, Listen: r.listen, Bind: ports.Bind, ListenPacket: net.ListenPacket,
 		})
 	}
 	started, err := start(ctx, p, log, options)
@@ -63,7 +65,7 @@ func serve(ctx context.Context, p process, f serveFlags) (err error) {
 		return err
 	}
 	for i, cfg := range configs {
-		log.Info().Str("version", version).Str("cluster", started.nodes[i].ClusterID()).Int32("node", cfg.NodeID).Strs("dirs", cfg.LogDirs).Msg("started")
+		log.Info().Str("version", version).Str("cluster", started.nodes[i].ClusterID()).Int32("node", cfg.NodeID).Strs("dirs", cfg.LogDirs).Int64("memory", ledger.LimitBytes()).Msg("started")
 	}
 	forgetStart()
 	return wait(ctx, p, started, log)

@@ -95,6 +95,7 @@ func (n *Node) eachLog(yield func(metrics.LogState)) {
 // gauges are the figures that are asked for at each scrape (KafkaController's and FetchSessionCache's).
 func (n *Node) gauges() {
 	n.metrics.Controller.SetState(n.controllerState)
+	n.metrics.Memory(n.o.Memory)
 	n.metrics.Gauge("log_logscrubber_damaged_segments", "Segments with records that are damaged on disk.", func() float64 {
 		return float64(n.store.ScrubStats().DamagedSegments)
 	})

@@ -61,9 +61,8 @@ func (n *Node) stopServing(ctx context.Context) error {
 func (n *Node) serverOptions() protocol.Options {
 	l := n.o.Config.Layers
 	return protocol.Options{
-		Clock: n.o.Clock, Log: n.o.Log, Metrics: n.metrics.Network,
+		Clock: n.o.Clock, Log: n.o.Log, Metrics: n.metrics.Network, Memory: n.o.Memory,
 		MaxRequestBytes:    int(l.Int("socket.request.max.bytes")),
-		MaxQueuedBytes:     l.Int("queued.max.request.bytes"),
 		MaxIdle:            millis(l.Int("connections.max.idle.ms")),
 		SendBufferBytes:    bufferBytes(l, "socket.send.buffer.bytes"),
 		ReceiveBufferBytes: bufferBytes(l, "socket.receive.buffer.bytes"),

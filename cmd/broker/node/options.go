@@ -13,6 +13,7 @@ import (
 	"grete/handlers"
 	"grete/internal/clock"
 	"grete/internal/config"
+	"grete/internal/memory"
 	"grete/internal/ports"
 	"grete/internal/vfs"
 	"grete/protocol"
@@ -26,6 +27,8 @@ type Options struct {
 	Entropy io.Reader // random bytes: ids, jitter, elections
 	Log     zerolog.Logger
 	Loggers handlers.Loggers
+	// Memory is what the process may use; nil: a ledger of this node's own, of a size that tests can live with.
+	Memory *memory.Ledger
 	// Listen opens a socket for other nodes; nil means net.Listen.
 	Listen func(network, address string) (net.Listener, error)
 	// Bind takes a port for clients, who are let in when the broker can serve them; nil means ports.Bind, or Listen where that is given.
@@ -61,6 +64,9 @@ func (o *Options) fill() {
 		o.Dial = func(ctx context.Context, address string) (net.Conn, error) {
 			return protocol.DialTCP(ctx, address, millis(o.Config.Int("broker.silence.patience.ms")))
 		}
+	}
+	if o.Memory == nil {
+		o.Memory = memory.New(0)
 	}
 	if o.Clock == nil {
 		o.Clock = clock.System

@@ -1,0 +1,62 @@
+package handlers
+
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"grete/protocol"
+)
+
+// What a part of a response takes while it is built and encoded: measured, and rounded up.
+const (
+	metadataTopicBytes     = 400
+	metadataPartitionBytes = 250
+	configResourceBytes    = 24 << 10
+	groupBytes             = 4 << 10
+	logDirPartitionBytes   = 200
+	fetchPartitionBytes    = 400
+	// fewFetched partitions of a Fetch are not weighed: a Fetch may be parked, and most are.
+	fewFetched = 4096
+)
+
+// Weigh is protocol.Weigher's: requests whose responses grow with the cluster, or far beyond the request.
+func (b *Broker) Weigh(r *protocol.Request) int64 {
+	switch req := r.Body.(type) {
+	case *kmsg.MetadataRequest:
+		return b.weighTopics(len(req.Topics), req.Topics == nil || req.Version == 0 && len(req.Topics) == 0)
+	case *kmsg.DescribeTopicPartitionsRequest:
+		return b.weighTopics(len(req.Topics), len(req.Topics) == 0)
+	case *kmsg.DescribeConfigsRequest:
+		return int64(len(req.Resources)) * configResourceBytes
+	case *kmsg.DescribeLogDirsRequest:
+		return int64(b.Image().PartitionCount()) * logDirPartitionBytes
+	case *kmsg.DescribeGroupsRequest:
+		return int64(len(req.Groups)) * groupBytes
+	case *kmsg.ConsumerGroupDescribeRequest:
+		return int64(len(req.Groups)) * groupBytes
+	case *kmsg.FetchRequest:
+		return weighFetch(req)
+	}
+	return 0
+}
+
+// weighTopics is for some topics of average size, or for all.
+func (b *Broker) weighTopics(topics int, all bool) int64 {
+	im := b.Image()
+	known := int64(im.TopicCount())
+	whole := known*metadataTopicBytes + int64(im.PartitionCount())*metadataPartitionBytes
+	if all || known == 0 {
+		return whole
+	}
+	return int64(topics) * (whole/known + 1)
+}
+
+func weighFetch(req *kmsg.FetchRequest) int64 {
+	n := 0
+	for i := range req.Topics {
+		n += len(req.Topics[i].Partitions)
+	}
+	if n <= fewFetched {
+		return 0
+	}
+	return int64(n) * fetchPartitionBytes
+}
