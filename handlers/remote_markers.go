@@ -26,7 +26,13 @@ type RemoteMarkers struct {
 	running sync.WaitGroup
 
 	mu      sched.Mutex
-	waiting map[int32][]*markerSend // by broker; an entry while a goroutine is at work for it
+	waiting map[int32]*markerQueue // by broker; an entry while a goroutine is at work for it
+}
+
+// markerQueue is what waits for one broker.
+type markerQueue struct {
+	sends      []*markerSend
+	partitions int
 }
 
 // markerSend is one transaction's markers for the partitions that a broker leads.
@@ -36,12 +42,19 @@ type markerSend struct {
 	done       func([]error)
 }
 
-// maxMarkersPerRequest bounds a request, not the queue: that is as long as transactions end.
-const maxMarkersPerRequest = 1000
+const (
+	// maxMarkersPerRequest bounds the transactions of a request.
+	maxMarkersPerRequest = 1000
+	// maxWaitingMarkers bounds the partitions whose markers wait for one broker. More are refused with errMarkersFull: the
+	// transaction coordinator sends them again later, as it does what failed.
+	maxWaitingMarkers = 100_000
+)
+
+var errMarkersFull = errors.New("too many transaction markers wait for the broker")
 
 // NewRemoteMarkers sends nothing yet.
 func NewRemoteMarkers(c clock.Clock, others Others) *RemoteMarkers {
-	r := &RemoteMarkers{others: others, clock: c, waiting: map[int32][]*markerSend{}}
+	r := &RemoteMarkers{others: others, clock: c, waiting: map[int32]*markerQueue{}}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	return r
 }
@@ -52,15 +65,28 @@ func (r *RemoteMarkers) Close() {
 	r.running.Wait()
 }
 
-// send calls done, on another goroutine, with an error or nil for each partition.
+// send calls done, now or on another goroutine, with an error or nil for each partition.
 func (r *RemoteMarkers) send(broker int32, s *markerSend) {
+	if !r.enqueue(broker, s) {
+		s.finish(nil, errMarkersFull)
+	}
+}
+
+// enqueue refuses s when too much waits; a single transaction, however large, always fits an empty queue.
+func (r *RemoteMarkers) enqueue(broker int32, s *markerSend) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	queue, atWork := r.waiting[broker]
-	r.waiting[broker] = append(queue, s)
-	if !atWork {
+	q, atWork := r.waiting[broker]
+	switch {
+	case !atWork:
+		q = &markerQueue{}
+		r.waiting[broker] = q
 		r.running.Go(func() { r.deliver(broker) })
+	case q.partitions > 0 && q.partitions+len(s.partitions) > maxWaitingMarkers:
+		return false
 	}
+	q.sends, q.partitions = append(q.sends, s), q.partitions+len(s.partitions)
+	return true
 }
 
 // deliver works for one broker until nothing is left.
@@ -81,14 +107,18 @@ func (r *RemoteMarkers) deliver(broker int32) {
 func (r *RemoteMarkers) take(broker int32) []*markerSend {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	queue := r.waiting[broker]
-	if len(queue) == 0 {
+	q := r.waiting[broker]
+	if len(q.sends) == 0 {
 		delete(r.waiting, broker)
 		return nil
 	}
-	n := min(len(queue), maxMarkersPerRequest)
-	r.waiting[broker] = queue[n:]
-	return queue[:n]
+	n := min(len(q.sends), maxMarkersPerRequest)
+	taken := q.sends[:n]
+	q.sends = q.sends[n:]
+	for _, s := range taken {
+		q.partitions -= len(s.partitions)
+	}
+	return taken
 }
 
 // markerPlace names a marker in a response.

@@ -147,6 +147,7 @@ func (j *join) giveID(g *classicGroup, id string) {
 	t := &coordinator.Timer{Fire: func(tx *coordinator.Tx) { j.s.expirePending(tx, g, id) }}
 	g.pendingJoin[id] = t
 	j.tx.Schedule(t, int64(j.req.SessionTimeoutMillis))
+	j.s.boundPending(j.tx, givenID{g, id, t})
 	j.refuse(id, kerr.MemberIDRequired)
 }
 

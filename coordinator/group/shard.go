@@ -20,6 +20,7 @@ type shard struct {
 	groups  map[string]group
 	offsets offsetTable
 	pending pendingOffsets
+	given   givenIDs
 	expiry  coordinator.Timer
 }
 
