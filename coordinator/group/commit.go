@@ -98,7 +98,7 @@ func (s *shard) checkCommit(tx *coordinator.Tx, req *kmsg.OffsetCommitRequest, t
 	g := s.groups[req.Group]
 	switch {
 	case g == nil && req.Generation < 0:
-		return nil
+		return s.admitGroup()
 	case g == nil && req.Version >= membershipVersion:
 		return kerr.GroupIDNotFound
 	case g == nil:

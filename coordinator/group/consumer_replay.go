@@ -20,7 +20,7 @@ func (s *shard) replayConsumer(key, value []byte) error {
 	if err := g.replay(k, value); err != nil {
 		return err
 	}
-	s.groups[g.id] = g
+	s.put(g.id, g)
 	return nil
 }
 
@@ -66,7 +66,7 @@ func (g *consumerGroup) replayMember(id string, read func(*consumerMember) error
 func (s *shard) replayTombstone(g *consumerGroup, k consumerKey) {
 	switch k.kind {
 	case consumerGroupType:
-		delete(s.groups, k.group)
+		s.drop(k.group)
 	case partitionMetadataType:
 		g.legacyMetadata = false
 	case targetMetadataType:

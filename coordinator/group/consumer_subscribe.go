@@ -35,6 +35,9 @@ func (t *turn) findGroup(id string, joins bool) error {
 		if !joins {
 			return refuse(kerr.GroupIDNotFound, "There is no consumer group %s.", id)
 		}
+		if err := t.s.admitGroup(); err != nil {
+			return err
+		}
 		t.g = newConsumerGroup(strings.Clone(id))
 		return nil
 	}

@@ -26,7 +26,7 @@ func (s *shard) becomeClassic(tx *coordinator.Tx, from *consumerGroup, to *class
 	for id := range from.timers {
 		from.cancelTimers(tx, id)
 	}
-	s.groups[to.id] = to
+	s.put(to.id, to)
 	for _, m := range to.members {
 		s.watchSession(to, m)
 		m.keepAlive(tx)

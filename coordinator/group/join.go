@@ -78,15 +78,21 @@ func (j *join) newGroup() {
 	g := newClassicGroup(strings.Clone(j.req.Group))
 	g.sinceMs = j.tx.NowMs
 	before := j.s.groups[g.id]
+	if before == nil {
+		if err := j.s.admitGroup(); err != nil {
+			j.refuse("", err)
+			return
+		}
+	}
 	if before != nil {
 		before.deleteRecords(j.tx)
 	}
 	j.tx.AppendApplied(groupMetadataKey(g.id), g.metadataValue(nil), func(*coordinator.Tx) {})
-	j.s.groups[g.id] = g
+	j.s.put(g.id, g)
 	j.tx.OnFailed(func(tx *coordinator.Tx, err error) {
 		j.s.forget(tx, g, err)
 		if before != nil {
-			j.s.groups[g.id] = before
+			j.s.put(g.id, before)
 		}
 	})
 	j.newMember(g)
@@ -94,7 +100,7 @@ func (j *join) newGroup() {
 
 // forget takes back a group whose first record could not be written.
 func (s *shard) forget(tx *coordinator.Tx, g *classicGroup, err error) {
-	delete(s.groups, g.id)
+	s.drop(g.id)
 	for len(g.members) > 0 {
 		m := g.members[0]
 		if m.join != nil {

@@ -2,6 +2,7 @@ package group
 
 import (
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,7 +21,7 @@ type history struct {
 
 func newHistory(t *testing.T) *history {
 	cfg := DefaultConfig()
-	return &history{t: t, s: newShard(&cfg, nil)}
+	return &history{t: t, s: newShard(&cfg, nil, new(atomic.Int64))}
 }
 
 func (h *history) commit(producerID int64, partition int32, offset int64) {

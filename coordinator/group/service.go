@@ -16,12 +16,16 @@ import (
 // (Kafka's classicGroupNewMemberJoinTimeoutMs).
 const newMemberJoinTimeoutMs = 5 * 60 * 1000
 
+// DefaultMaxGroups bounds the groups of a broker that has memory for them.
+const DefaultMaxGroups = 1_000_000
+
 // Config holds Kafka's properties, named in comments.
 type Config struct {
 	MinSessionTimeoutMs             int32 // group.min.session.timeout.ms
 	MaxSessionTimeoutMs             int32 // group.max.session.timeout.ms
 	InitialRebalanceDelayMs         int32 // group.initial.rebalance.delay.ms
 	MaxSize                         int   // group.max.size
+	MaxGroups                       int   // of all shards together; not Kafka's
 	OffsetMetadataMaxBytes          int   // offset.metadata.max.bytes
 	OffsetsRetentionMs              int64 // offsets.retention.minutes
 	OffsetsRetentionCheckIntervalMs int64 // offsets.retention.check.interval.ms
@@ -38,6 +42,7 @@ func DefaultConfig() Config {
 		MaxSessionTimeoutMs:             1800000,
 		InitialRebalanceDelayMs:         3000,
 		MaxSize:                         1<<31 - 1,
+		MaxGroups:                       DefaultMaxGroups,
 		OffsetMetadataMaxBytes:          4096,
 		OffsetsRetentionMs:              7 * 24 * 3600 * 1000,
 		OffsetsRetentionCheckIntervalMs: 600000,
@@ -68,6 +73,7 @@ type Service struct {
 	rt *coordinator.Runtime[*shard]
 	// created is the offset of the metadata in which topics were last created.
 	created atomic.Int64
+	groups  atomic.Int64 // of all shards that have loaded
 }
 
 type op = coordinator.Op[*shard]
@@ -79,7 +85,7 @@ func NewService(o Options) *Service {
 		Clock: o.Clock, Log: o.Log, CommitTimeoutMs: o.Config.CommitTimeoutMs,
 		LoadBufferBytes: o.Config.LoadBufferBytes, Codec: o.Config.Codec,
 		New: func(int32) *shard {
-			sh := newShard(&s.o.Config, o.NewUUID)
+			sh := newShard(&s.o.Config, o.NewUUID, &s.groups)
 			sh.cluster = s.cluster()
 			return sh
 		},

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"strings"
+	"sync/atomic"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -18,14 +19,20 @@ type shard struct {
 	newUUID func() string
 	cluster
 	groups  map[string]group
+	total   *atomic.Int64 // groups of all shards of the broker that have loaded
+	counted int           // of them, this shard's
+	loaded  bool
 	offsets offsetTable
 	pending pendingOffsets
 	given   givenIDs
 	expiry  coordinator.Timer
 }
 
-func newShard(cfg *Config, newUUID func() string) *shard {
-	return &shard{cfg: cfg, newUUID: newUUID, groups: make(map[string]group), offsets: make(offsetTable), pending: newPendingOffsets()}
+func newShard(cfg *Config, newUUID func() string, total *atomic.Int64) *shard {
+	return &shard{
+		cfg: cfg, newUUID: newUUID, total: total,
+		groups: make(map[string]group), offsets: make(offsetTable), pending: newPendingOffsets(),
+	}
 }
 
 // Replay applies one record (coordinator.Machine).
@@ -56,7 +63,7 @@ func (s *shard) replayOffset(at coordinator.Position, key, value []byte) error {
 	}
 	if s.groups[k.Group] == nil {
 		id := strings.Clone(k.Group)
-		s.groups[id] = newClassicGroup(id) // a simple group: it commits, and has no members
+		s.put(id, newClassicGroup(id)) // a simple group: it commits, and has no members
 	}
 	c := s.place(at.ProducerID, &k)
 	c.recordOffset = at.Offset
@@ -79,19 +86,21 @@ func (s *shard) replayGroup(key, value []byte) error {
 	if value == nil {
 		if g, ok := s.groups[k.Group].(*classicGroup); ok {
 			g.dissolve()
-			delete(s.groups, k.Group)
+			s.drop(k.Group)
 		}
 		return nil
 	}
 	g, err := classicFromRecord(k.Group, value)
 	if err == nil {
-		s.groups[k.Group] = g
+		s.put(k.Group, g)
 	}
 	return err
 }
 
 // Loaded starts the timers of what was in the log (coordinator.Machine).
 func (s *shard) Loaded(tx *coordinator.Tx) {
+	s.loaded = true
+	s.recount()
 	for _, g := range s.groups {
 		g.loaded(tx, s)
 	}
@@ -104,6 +113,8 @@ func (s *shard) Unloaded(tx *coordinator.Tx) {
 	for _, g := range s.groups {
 		g.unload(tx)
 	}
+	s.loaded = false
+	s.count(-s.counted)
 }
 
 // classic returns the classic group of that id: UNKNOWN_MEMBER_ID when there is none or it follows another protocol,

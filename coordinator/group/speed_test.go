@@ -2,6 +2,7 @@ package group
 
 import (
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -109,7 +110,7 @@ func BenchmarkReload(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				cfg := DefaultConfig()
-				sh := newShard(&cfg, nil)
+				sh := newShard(&cfg, nil, new(atomic.Int64))
 				loadAll(b, sh, raw)
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/commits, "ns/commit")

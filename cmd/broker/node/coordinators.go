@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"runtime/debug"
 
 	"github.com/google/uuid"
 
@@ -36,6 +37,7 @@ func groupConfig(l config.Layers) (group.Config, error) {
 		MaxSessionTimeoutMs:             int32(l.Int("group.max.session.timeout.ms")),
 		InitialRebalanceDelayMs:         int32(l.Int("group.initial.rebalance.delay.ms")),
 		MaxSize:                         int(l.Int("group.max.size")),
+		MaxGroups:                       maxGroups(debug.SetMemoryLimit(-1)),
 		OffsetMetadataMaxBytes:          int(l.Int("offset.metadata.max.bytes")),
 		OffsetsRetentionMs:              l.Int("offsets.retention.minutes") * 60_000,
 		OffsetsRetentionCheckIntervalMs: l.Int("offsets.retention.check.interval.ms"),
@@ -44,6 +46,17 @@ func groupConfig(l config.Layers) (group.Config, error) {
 		LoadBufferBytes:                 int(l.Int("offsets.load.buffer.size")),
 		Codec:                           batch.Codec(l.Int("offsets.topic.compression.codec")),
 	}, err
+}
+
+// groupBytes is what a group with a member and some offsets takes, and groupShare the part of the memory that groups may.
+const (
+	groupBytes = 4 << 10
+	groupShare = 4
+)
+
+// maxGroups bounds the broker's groups to what the process's memory limit has room for; without a limit it is math.MaxInt64.
+func maxGroups(limitBytes int64) int {
+	return int(min(limitBytes/groupShare/groupBytes, group.DefaultMaxGroups))
 }
 
 func consumerConfig(l config.Layers, assignors []string) group.ConsumerConfig {
