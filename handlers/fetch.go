@@ -3,6 +3,7 @@ package handlers
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -31,10 +32,6 @@ func (a *fetchAnswer) sizeBytes() int {
 		return 0
 	}
 	return a.span.SizeBytes
-}
-
-func (a *fetchAnswer) sameTopic(b *fetchAnswer) bool {
-	return a.key.topic == b.key.topic && a.key.topicID == b.key.topicID
 }
 
 func (a *fetchAnswer) release() {
@@ -80,8 +77,9 @@ type fetch struct {
 	targets []fetchTarget
 	parts   []*replica.Partition // of targets; nil: the broker does not have it, errs says why
 	errs    []error
-	// Kafka looks for unknown ids first, and answers them first.
-	unknownIDs, rejected []fetchAnswer
+	// all are targets, and what the cluster does not know. Kafka looks for unknown ids first, and answers them first.
+	all                  []fetchTarget
+	unknownIDs, rejected []absentPartition
 }
 
 // Fetch serves versions 4–18: at once when it can, else when enough bytes came, something failed or time is up.
@@ -90,7 +88,7 @@ func Fetch(b *Broker, _ context.Context, r *protocol.Request) {
 	f := newFetch(b, r, req)
 	ctx, sessionErr := b.FetchSessions.open(req, f.replicaID >= 0 && f.untrusted == nil)
 	if sessionErr != nil {
-		f.send(nil, noFetchSession, sessionErr.Code)
+		f.send(fetchAnswers{}, noFetchSession, sessionErr.Code)
 		return
 	}
 	f.ctx = ctx
@@ -133,26 +131,34 @@ func newFetch(b *Broker, r *protocol.Request, req *kmsg.FetchRequest) *fetch {
 	return f
 }
 
-// resolve sorts targets into those to read and those that the cluster does not know.
-func (f *fetch) resolve(targets []fetchTarget) {
-	f.targets = targets[:0]
-	f.parts = make([]*replica.Partition, 0, len(targets))
-	for _, t := range targets {
+// resolve sorts all into those to read and those that the cluster does not know.
+func (f *fetch) resolve(all []fetchTarget) {
+	f.all, f.targets = all, all[:0:len(all)]
+	for i, t := range all {
 		p, err := f.find(t.key)
 		switch {
 		case errors.Is(err, replica.ErrUnknownTopicID):
-			f.unknownIDs = append(f.unknownIDs, failedFetch(t, codeOf(err)))
+			f.setAside(&f.unknownIDs, i, err)
 			continue
 		case errors.Is(err, replica.ErrUnknownTopicOrPartition):
-			f.rejected = append(f.rejected, failedFetch(t, codeOf(err)))
+			f.setAside(&f.rejected, i, err)
 			continue
 		case err != nil:
 			f.errs = append(f.errs, make([]error, len(f.targets)+1-len(f.errs))...)
 			f.errs[len(f.targets)] = err
 		}
-		f.targets = append(f.targets, t)
+		if f.parts == nil {
+			f.parts = make([]*replica.Partition, 0, len(all)-i)
+		}
+		f.targets = append(f.targets, t) // in its own place, as long as none is set aside
 		f.parts = append(f.parts, p)
 	}
+}
+
+// setAside notes that the cluster does not know the i-th partition. Targets after it do not lie where they do in all.
+func (f *fetch) setAside(to *[]absentPartition, i int, err error) {
+	f.targets = slices.Clip(f.targets)
+	*to = append(*to, absentPartition{int32(i), codeOf(err)})
 }
 
 func (f *fetch) find(k fetchKey) (*replica.Partition, error) {
@@ -164,7 +170,7 @@ func (f *fetch) find(k fetchKey) (*replica.Partition, error) {
 
 // read reads every target in order, under the limits of the request: the first batch found comes whole (KIP-74).
 func (f *fetch) read() []fetchAnswer {
-	answers := make([]fetchAnswer, 0, len(f.targets)+len(f.unknownIDs)+len(f.rejected))
+	answers := make([]fetchAnswer, 0, len(f.targets))
 	left, first := f.maxBytes, true
 	for i := range f.targets {
 		a := f.readOne(i, left, first)
@@ -280,23 +286,24 @@ func (f *fetch) respond(answers []fetchAnswer) {
 			f.parts[i].CountFetch(answers[i].sizeBytes(), answers[i].code != 0, f.replicaID >= 0)
 		}
 	}
-	sent, sessionID, code := f.ctx.finish(append(append(answers, f.unknownIDs...), f.rejected...))
+	sent, sessionID, code := f.ctx.finish(fetchAnswers{answers, append(f.unknownIDs, f.rejected...), f.all})
 	f.send(sent, sessionID, code)
 }
 
 // failWhole answers code for the response and, before version 13, for every partition of the request.
 func (f *fetch) failWhole(req *kmsg.FetchRequest, code int16) {
-	var answers []fetchAnswer
+	var answers fetchAnswers
 	if req.Version < 13 {
-		for _, t := range requestTargets(req) {
-			answers = append(answers, failedFetch(t, code))
+		answers.all = requestTargets(req)
+		for i := range answers.all {
+			answers.absent = append(answers.absent, absentPartition{int32(i), code})
 		}
 	}
 	f.send(answers, req.SessionID, code)
 }
 
-func (f *fetch) send(answers []fetchAnswer, sessionID int32, code int16) {
-	parts, release := encodeFetch(f.r.Version, sessionID, code, answers, f.endpoints(answers))
+func (f *fetch) send(answers fetchAnswers, sessionID int32, code int16) {
+	parts, release := encodeFetch(f.r.Version, sessionID, code, answers, f.endpoints(answers.known))
 	f.r.RespondParts(parts, release)
 }
 

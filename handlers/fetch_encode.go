@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"encoding/binary"
+	"slices"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kbin"
@@ -33,11 +34,11 @@ const maxPooledFetchHeader = 64 << 10
 func (e *fetchEncoder) flexible() bool { return e.version >= 12 }
 
 // encodeFetch encodes a response; release must be called when the parts are sent, and releases the answers' spans.
-func encodeFetch(version int16, sessionID int32, code int16, answers []fetchAnswer, endpoints []node) (parts []protocol.Part, release func()) {
+func encodeFetch(version int16, sessionID int32, code int16, answers fetchAnswers, endpoints []node) (parts []protocol.Part, release func()) {
 	e := fetchEncoders.Get().(*fetchEncoder)
 	e.version = version
 	e.header(sessionID, code)
-	e.topics(answers)
+	e.topics(&answers)
 	if e.flexible() {
 		e.endpoints(endpoints)
 	}
@@ -53,33 +54,39 @@ func (e *fetchEncoder) header(sessionID int32, code int16) {
 }
 
 // topics groups neighbours of the same topic, as Kafka does.
-func (e *fetchEncoder) topics(answers []fetchAnswer) {
-	groups := 0
-	for i := range answers {
-		if i == 0 || !answers[i].sameTopic(&answers[i-1]) {
+func (e *fetchEncoder) topics(answers *fetchAnswers) {
+	groups, n := 0, answers.len()
+	for i := range n {
+		if i == 0 || !answers.sameTopic(i, i-1) {
 			groups++
 		}
 	}
+	e.buf = slices.Grow(e.buf, len(answers.absent)*absentBytes)
 	e.arrayLen(groups)
-	for i := 0; i < len(answers); {
+	for i := 0; i < n; {
 		end := i + 1
-		for end < len(answers) && answers[end].sameTopic(&answers[i]) {
+		for end < n && answers.sameTopic(end, i) {
 			end++
 		}
-		e.topic(answers[i:end])
+		e.topic(answers, i, end)
 		i = end
 	}
 }
 
-func (e *fetchEncoder) topic(answers []fetchAnswer) {
-	if e.version >= 13 {
-		e.buf = append(e.buf, answers[0].key.topicID[:]...)
+// absentBytes is what a partition takes that is not there.
+const absentBytes = 46
+
+// topic writes the answers [from, to), which are those of one topic.
+func (e *fetchEncoder) topic(answers *fetchAnswers, from, to int) {
+	if key := answers.key(from); e.version >= 13 {
+		e.buf = append(e.buf, key.topicID[:]...)
 	} else {
-		e.string(answers[0].key.topic)
+		e.string(key.topic)
 	}
-	e.arrayLen(len(answers))
-	for i := range answers {
-		e.partition(&answers[i])
+	e.arrayLen(to - from)
+	var room fetchAnswer
+	for i := from; i < to; i++ {
+		e.partition(answers.at(i, &room))
 	}
 	e.noTags()
 }

@@ -45,11 +45,13 @@ type fetchSession struct {
 	// Guarded by FetchSessions.mu.
 	lastUsedMs int64
 	cachedSize int
+	lentBytes  int64
 
 	mu    sched.Mutex
 	epoch int32 // that the next request must carry
 	parts map[fetchKey]*list.Element
 	order list.List // of *sessionPartition: those that returned records go to the back
+	name  string    // of the topic that was added last, which others share
 }
 
 func newFetchSession(privileged, usesIDs bool) *fetchSession {
@@ -67,7 +69,10 @@ func (s *fetchSession) set(t fetchTarget) *sessionPartition {
 		p.fetchTarget = t
 		return p
 	}
-	t.key.topic = strings.Clone(t.key.topic)
+	if s.name != t.key.topic {
+		s.name = strings.Clone(t.key.topic)
+	}
+	t.key.topic = s.name
 	p := &sessionPartition{fetchTarget: t, highWatermark: -1, logStartOffset: -1}
 	s.parts[t.key] = s.order.PushBack(p)
 	return p
@@ -129,6 +134,11 @@ func (c *FetchSessions) resume(x *fetchContext, s *fetchSession, req *kmsg.Fetch
 		s.mu.Unlock()
 		return nil, kerr.FetchSessionTopicIDError
 	}
+	if !c.lendMore(s, req) {
+		s.mu.Unlock()
+		c.remove(s.id)
+		return nil, kerr.FetchSessionIDNotFound
+	}
 	s.update(req)
 	size := len(s.parts)
 	if size > 0 {
@@ -137,6 +147,7 @@ func (c *FetchSessions) resume(x *fetchContext, s *fetchSession, req *kmsg.Fetch
 	}
 	s.mu.Unlock()
 	if size == 0 { // nothing left: the session ends
+		c.touch(s, 0)
 		c.remove(s.id)
 		x.targets = requestTargets(req)
 		return x, nil
@@ -172,10 +183,16 @@ func eachTarget(req *kmsg.FetchRequest, f func(fetchTarget)) {
 
 // requestTargets lists a request's partitions in order; of one that is named twice the last counts, in the first's place.
 func requestTargets(req *kmsg.FetchRequest) []fetchTarget {
-	var seen lookup[fetchKey]
-	var out []fetchTarget
+	var seen lookup[partitionOfTopic]
+	var topics lookup[fetchKey]
+	out := make([]fetchTarget, 0, partitionCount(req))
+	topicAt := -1
 	eachTarget(req, func(t fetchTarget) {
-		if at, dup := seen.add(t.key); dup {
+		topic := t.key
+		if topic.partition = 0; topicAt < 0 || topics.keys[topicAt] != topic {
+			topicAt, _ = topics.add(topic)
+		}
+		if at, dup := seen.add(partitionOfTopic{int32(topicAt), t.key.partition}); dup {
 			out[at] = t
 			return
 		}
@@ -184,41 +201,62 @@ func requestTargets(req *kmsg.FetchRequest) []fetchTarget {
 	return out
 }
 
+// partitionOfTopic is a partition of the topic with a number of its own: there may be a million in a request.
+type partitionOfTopic struct{ topicAt, partition int32 }
+
+// partitionCount is how many partitions a request names.
+func partitionCount(req *kmsg.FetchRequest) (n int) {
+	for i := range req.Topics {
+		n += len(req.Topics[i].Partitions)
+	}
+	return n
+}
+
 // finish decides which answers are sent, and the session id and error code of the response. It returns the answers
 // that are left out, whose records nobody else releases.
-func (x *fetchContext) finish(answers []fetchAnswer) (sent []fetchAnswer, sessionID int32, code int16) {
+func (x *fetchContext) finish(answers fetchAnswers) (sent fetchAnswers, sessionID int32, code int16) {
 	switch {
 	case x.session != nil:
 		return x.session.finish(x.epoch, answers)
 	case x.create:
-		return answers, x.newSession(answers), 0
+		return answers, x.newSession(&answers), 0
 	}
 	return answers, noFetchSession, 0
 }
 
-// newSession remembers what answers tell the client.
-func (x *fetchContext) newSession(answers []fetchAnswer) int32 {
+// newSession remembers what answers tell the client, unless that is more than there is room for.
+func (x *fetchContext) newSession(answers *fetchAnswers) int32 {
 	s := newFetchSession(x.replica, x.usesIDs)
-	for i := range answers {
-		p := s.set(answers[i].fetchTarget)
-		p.highWatermark, p.logStartOffset = answers[i].highWatermark, answers[i].logStartOffset
+	if !x.cache.lend(s, answers.len()) {
+		return noFetchSession
+	}
+	var room fetchAnswer
+	for i := range answers.len() {
+		a := answers.at(i, &room)
+		p := s.set(a.fetchTarget)
+		p.highWatermark, p.logStartOffset = a.highWatermark, a.logStartOffset
 	}
 	s.cachedSize = len(s.parts)
 	return x.cache.add(s)
 }
 
 // finish keeps the answers that tell something new. The epoch is checked again: a parked fetch may have been overtaken.
-func (s *fetchSession) finish(requestEpoch int32, answers []fetchAnswer) (sent []fetchAnswer, sessionID int32, code int16) {
+func (s *fetchSession) finish(requestEpoch int32, answers fetchAnswers) (sent fetchAnswers, sessionID int32, code int16) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.epoch != nextFetchEpoch(requestEpoch) {
-		releaseAnswers(answers)
-		return nil, s.id, kerr.InvalidFetchSessionEpoch.Code
+		releaseAnswers(answers.known)
+		return fetchAnswers{}, s.id, kerr.InvalidFetchSessionEpoch.Code
 	}
-	sent = answers[:0]
-	for i := range answers {
-		if s.news(&answers[i]) {
-			sent = append(sent, answers[i])
+	sent = fetchAnswers{answers.known[:0], answers.absent[:0], answers.all}
+	for i := range answers.known {
+		if s.news(&answers.known[i]) {
+			sent.known = append(sent.known, answers.known[i])
+		}
+	}
+	for _, a := range answers.absent {
+		if answer := failedFetch(answers.all[a.at], a.code); s.news(&answer) {
+			sent.absent = append(sent.absent, a)
 		}
 	}
 	return sent, s.id, 0

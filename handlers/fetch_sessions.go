@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 
 	"grete/internal/clock"
+	"grete/internal/memory"
 	"grete/internal/sched"
 )
 
@@ -29,20 +30,21 @@ func nextFetchEpoch(epoch int32) int32 {
 	return epoch + 1
 }
 
-// FetchSessions is the broker's cache of incremental fetch sessions. Sessions are not tied to connections. Locks: its
-// own → fetchSession.mu never; the two are taken one after the other.
+// FetchSessions is the broker's cache of incremental fetch sessions. Sessions are not tied to connections. Its lock
+// may be taken inside a session's, never outside it.
 type FetchSessions struct {
 	clock clock.Clock
 	rand  func() uint64
 	slots int // max.incremental.fetch.session.cache.slots
+	lends *memory.Account
 
 	mu       sched.Mutex
 	sessions map[int32]*fetchSession
 }
 
-// NewFetchSessions makes a cache of at most slots sessions; random gives their ids.
-func NewFetchSessions(slots int, c clock.Clock, random rand.Source) *FetchSessions {
-	return &FetchSessions{clock: c, rand: random.Uint64, slots: slots, sessions: map[int32]*fetchSession{}}
+// NewFetchSessions makes a cache of at most slots sessions, which borrow of lends; random gives their ids.
+func NewFetchSessions(slots int, lends *memory.Account, c clock.Clock, random rand.Source) *FetchSessions {
+	return &FetchSessions{clock: c, rand: random.Uint64, slots: slots, lends: lends, sessions: map[int32]*fetchSession{}}
 }
 
 // Counts returns the numbers of sessions and of partitions in them.
@@ -64,7 +66,17 @@ func (c *FetchSessions) get(id int32) *fetchSession {
 func (c *FetchSessions) remove(id int32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.sessions, id)
+	c.drop(c.sessions[id])
+}
+
+// drop forgets a session and gives back what it has borrowed; nil is allowed. c.mu is held.
+func (c *FetchSessions) drop(s *fetchSession) {
+	if s == nil {
+		return
+	}
+	delete(c.sessions, s.id)
+	c.lends.Give(s.lentBytes)
+	s.lentBytes = 0
 }
 
 // touch notes that s was used and has size partitions now.
@@ -73,6 +85,7 @@ func (c *FetchSessions) touch(s *fetchSession, size int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s.lastUsedMs, s.cachedSize = now, size
+	c.settle(s, size)
 }
 
 // add keeps s and gives it an id, or returns noFetchSession when the cache is full of better ones.
@@ -81,11 +94,13 @@ func (c *FetchSessions) add(s *fetchSession) int32 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.sessions) >= c.slots && !c.evict(s, now) {
+		c.drop(s)
 		return noFetchSession
 	}
 	s.createdMs, s.lastUsedMs = now, now
 	s.id = c.newID()
 	c.sessions[s.id] = s
+	c.settle(s, s.cachedSize)
 	return s.id
 }
 
@@ -112,9 +127,9 @@ func (c *FetchSessions) evict(s *fetchSession, nowMs int64) bool {
 	}
 	switch {
 	case oldest != nil && nowMs-oldest.lastUsedMs > fetchSessionEvictionMs:
-		delete(c.sessions, oldest.id)
+		c.drop(oldest)
 	case least != nil && least.worthLess(s):
-		delete(c.sessions, least.id)
+		c.drop(least)
 	default:
 		return false
 	}

@@ -20,6 +20,7 @@ import (
 	"grete/coordinator/txn"
 	"grete/internal/clock"
 	"grete/internal/config"
+	"grete/internal/memory"
 	"grete/internal/vfs"
 	"grete/logstore"
 	"grete/protocol"
@@ -99,7 +100,7 @@ func (r *rig) open() {
 	r.image.Store(&metadata.Image{})
 	r.broker = &Broker{
 		NodeID: rigNode, ClusterID: "rig", Image: r.image.Load, Controller: r, Clock: r.clock,
-		Replicas: manager, FetchSessions: NewFetchSessions(1000, r.clock, rand.NewPCG(1, 2)),
+		Replicas: manager, FetchSessions: NewFetchSessions(1000, memory.New(0).Sessions, r.clock, rand.NewPCG(1, 2)),
 		Limits: Limits{FetchMaxBytes: 55 << 20},
 	}
 	r.broker.ProducerIDs = NewProducerIDs(r, rigNode, func() int64 { return 1 })

@@ -51,10 +51,7 @@ func (b *Broker) weighTopics(topics int, all bool) int64 {
 }
 
 func weighFetch(req *kmsg.FetchRequest) int64 {
-	n := 0
-	for i := range req.Topics {
-		n += len(req.Topics[i].Partitions)
-	}
+	n := partitionCount(req)
 	if n <= fewFetched {
 		return 0
 	}

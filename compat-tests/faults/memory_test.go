@@ -202,3 +202,30 @@ func TestUnreadMetadataInLittleMemory(t *testing.T) {
 	}
 	assertLives(t, b)
 }
+
+// A Fetch names a million partitions that are not there, four times: each is answered, and the broker lives.
+func TestFetchOfAbsentPartitionsInLittleMemory(t *testing.T) {
+	b := startSmall(t, nil)
+	createTopic(t, b, "there", 1, nil)
+	req := kmsg.NewPtrFetchRequest()
+	req.MaxWaitMillis, req.MaxBytes = 0, 1<<20
+	topic := kmsg.NewFetchRequestTopic()
+	topic.Topic = "absent"
+	for p := range int32(1_000_000) {
+		part := kmsg.NewFetchRequestTopicPartition()
+		part.Partition, part.PartitionMaxBytes = p, 1<<20
+		topic.Partitions = append(topic.Partitions, part)
+	}
+	req.Topics = append(req.Topics, topic)
+	for range 4 {
+		nc := dial(t, b)
+		_ = nc.SetDeadline(time.Now().Add(time.Minute))
+		began := time.Now()
+		answer := call[*kmsg.FetchResponse](t, nc, 11, req)
+		t.Logf("answered in %v, session %d, %d MiB resident", time.Since(began).Round(time.Millisecond), answer.SessionID, rssBytes(t, b)>>20)
+		if len(answer.Topics) != 1 || len(answer.Topics[0].Partitions) != 1_000_000 || answer.Topics[0].Partitions[77].ErrorCode != 3 {
+			t.Fatalf("%d topics in the answer", len(answer.Topics))
+		}
+	}
+	assertLives(t, b)
+}

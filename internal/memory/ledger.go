@@ -16,6 +16,7 @@ type Ledger struct {
 	Small     *Account // the reserve of small requests
 	Peers     *Account // the reserve of the cluster's own connections
 	Responses *Account // responses being built, or waiting to be sent
+	Sessions  *Account // fetch sessions
 }
 
 // New makes a ledger of limitBytes; 0 or less means defaultLimit.
@@ -32,6 +33,7 @@ func New(limitBytes int64) *Ledger {
 		Small:     account("small_requests", 32, 128*mib),
 		Peers:     account("peers", 16, 256*mib),
 		Responses: account("responses", 8, 512*mib),
+		Sessions:  account("fetch_sessions", 32, 256*mib),
 	}
 }
 
@@ -51,5 +53,5 @@ func (l *Ledger) WithRequests(bytes int64) *Ledger {
 
 // Accounts are all borrowers'.
 func (l *Ledger) Accounts() []*Account {
-	return []*Account{l.Requests, l.Small, l.Peers, l.Responses}
+	return []*Account{l.Requests, l.Small, l.Peers, l.Responses, l.Sessions}
 }

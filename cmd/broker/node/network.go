@@ -140,7 +140,7 @@ func (n *Node) newBroker() *handlers.Broker {
 	n.onStop("internal topics", func(context.Context) error { n.topics.Close(); return nil })
 	n.producers = handlers.NewProducerIDs(n.controller, cfg.NodeID, n.brokerEpoch)
 	n.onStop("producer ids", func(context.Context) error { n.producers.Close(); return nil })
-	n.fetchSessions = handlers.NewFetchSessions(int(cfg.Int("max.incremental.fetch.session.cache.slots")), n.o.Clock, n.newRand())
+	n.fetchSessions = handlers.NewFetchSessions(int(cfg.Int("max.incremental.fetch.session.cache.slots")), n.o.Memory.Sessions, n.o.Clock, n.newRand())
 	return &handlers.Broker{
 		NodeID: cfg.NodeID, ClusterID: n.clusterID, Identity: n.identity, Prober: &controller.Prober{Clock: n.o.Clock, Dial: n.probe, Image: n.controller.Image}, Image: n.controller.Image, Controller: n.controller,
 		Clock: n.o.Clock, Log: n.o.Log, Static: cfg.Layers, Features: features(), Loggers: n.o.Loggers, LogDirs: n.store.Dirs,

@@ -18,6 +18,7 @@ import (
 	"grete/handlers"
 	"grete/internal/clock"
 	"grete/internal/config"
+	"grete/internal/memory"
 	"grete/internal/vfs"
 	"grete/logstore"
 	"grete/protocol"
@@ -65,7 +66,7 @@ func (w *world) startNode(id int32, fs *vfs.Mem) *node {
 	})
 	n.server = protocol.NewServer(&handlers.Broker{
 		NodeID: id, Image: n.image.Load, Clock: clock.System, Log: zerolog.Nop(), Replicas: n.replicas,
-		FetchSessions: handlers.NewFetchSessions(10, clock.System, rand.NewPCG(w.seed, uint64(id))),
+		FetchSessions: handlers.NewFetchSessions(10, memory.New(0).Sessions, clock.System, rand.NewPCG(w.seed, uint64(id))),
 		Limits:        handlers.Limits{FetchMaxBytes: 50 << 20},
 	}, protocol.Options{Log: zerolog.Nop(), MaxQueuedBytes: 1 << 30})
 	n.running.Go(func() { _ = n.server.Serve("SIM", n.conns) })
