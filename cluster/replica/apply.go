@@ -211,6 +211,7 @@ func (m *Manager) drop(partitions []*Partition) {
 			m.resigned(p, epoch)
 		}
 		m.fetchers.follow(p)
+		p.stay()
 		err := m.o.Store.Delete(logstore.ID{Topic: p.Topic, Partition: p.Index})
 		if err != nil && !errors.Is(err, logstore.ErrOffline) {
 			m.o.Log.Error().Err(err).Str("topic", p.Topic).Int32("partition", p.Index).Msg("a deleted partition's log cannot be removed")

@@ -3,10 +3,12 @@ package replica
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"grete/internal/clock"
 	"grete/internal/quota"
+	"grete/internal/sched"
 	"grete/logstore"
 )
 
@@ -18,7 +20,13 @@ type mover struct {
 	wake chan struct{} // holds one
 	task task
 
-	failing map[*Partition]bool // of which it was told; the goroutine's own
+	mu     sched.Mutex
+	coming []*Partition // begin to move, and are not in moving yet
+
+	// The goroutine's own. A round ends when each of moving has had its piece; next is whose turn it is.
+	moving  []*Partition
+	next    int
+	failing map[*Partition]bool // of which it was told
 }
 
 const (
@@ -44,16 +52,46 @@ func (v *mover) run(ctx context.Context) {
 	}
 }
 
-// round copies one piece of every log that moves.
-func (v *mover) round(ctx context.Context) (moving, progress bool) {
-	for p := range v.m.Partitions() {
-		if p.future.Load() == nil || ctx.Err() != nil {
-			continue
+// move has the log of p, whose future is set, copied from now on.
+func (v *mover) move(p *Partition) {
+	v.mu.Lock()
+	v.coming = append(v.coming, p)
+	v.mu.Unlock()
+	poke(v.wake)
+}
+
+// begin begins a round with all that move, each once.
+func (v *mover) begin() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.moving, v.coming = append(v.moving, v.coming...), nil
+	seen := make(map[*Partition]bool, len(v.moving))
+	v.moving = slices.DeleteFunc(v.moving, func(p *Partition) bool {
+		again := seen[p]
+		seen[p] = true
+		if p.future.Load() == nil {
+			delete(v.failing, p)
+			return true
 		}
-		moving = true
+		return again
+	})
+	v.next = 0
+}
+
+// round copies one piece of every log that moves. One that the rate has ended early goes on where it was.
+func (v *mover) round(ctx context.Context) (moving, progress bool) {
+	if v.next == len(v.moving) {
+		v.begin()
+	}
+	for v.next < len(v.moving) && ctx.Err() == nil {
 		if wait := v.rate.Wait(); wait > 0 {
 			_ = clock.Pause(ctx, v.m.o.Clock, min(wait, time.Second)) // the rate may be changed
 			return true, true
+		}
+		p := v.moving[v.next]
+		v.next++
+		if p.future.Load() == nil { // it stays, or is gone
+			continue
 		}
 		n, err := p.copyToFuture(moveChunkBytes)
 		v.rate.Record(n)
@@ -63,7 +101,7 @@ func (v *mover) round(ctx context.Context) (moving, progress bool) {
 		v.note(p, err)
 		progress = progress || err == nil
 	}
-	return moving, progress
+	return len(v.moving) > 0, progress
 }
 
 // note tells of a failure once.
@@ -241,16 +279,21 @@ func (m *Manager) MoveTo(topic string, index int32, dir string) error {
 		return p.fail(logError(err))
 	}
 	p.future.Store(future)
-	poke(m.mover.wake)
+	m.mover.move(p)
 	return nil
 }
 
 // stopMoving drops the copy.
 func (m *Manager) stopMoving(p *Partition) error {
-	p.mu.Lock()
-	p.future.Store(nil)
-	p.mu.Unlock()
+	p.stay()
 	return m.o.Store.DropFuture(logstore.ID{Topic: p.Topic, Partition: p.Index})
+}
+
+// stay forgets the copy, which is about to go.
+func (p *Partition) stay() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.future.Store(nil)
 }
 
 // maxPreferred bounds the directories that are remembered for partitions that are not here.
@@ -278,7 +321,7 @@ func (m *Manager) goOnMoving(p *Partition) {
 		return
 	}
 	p.future.Store(future)
-	poke(m.mover.wake)
+	m.mover.move(p)
 }
 
 // abandonedFutures removes copies of logs that are not here.

@@ -212,3 +212,50 @@ func TestMoveGoesOnAfterRestart(t *testing.T) {
 		t.Error("a deleted topic moves")
 	}
 }
+
+// At a rate that allows one piece at a time, all logs that move get their pieces in turn, also when the first grows meanwhile.
+func TestThrottledMovesTakeTurns(t *testing.T) {
+	const moving = 3
+	r := movable(t)
+	r.create("u", moving)
+	r.manager.mover.rate.Set(1)
+	for i := range int32(moving) {
+		produce(t, r.partition("u", i), AckLeader)
+		requireError(t, r.manager.MoveTo("u", i, elsewhere(r.partition("u", i))), nil)
+	}
+	for piece := range int32(moving) {
+		done := make(chan bool)
+		go func() {
+			defer close(done)
+			r.round(t)
+		}()
+		for deadline := time.Now().Add(patience); r.clock.Pending() == 0 && time.Now().Before(deadline); {
+			select {
+			case <-done:
+				deadline = time.Time{}
+			case <-time.After(time.Millisecond):
+			}
+		}
+		r.clock.Advance(time.Hour)
+		<-done
+		if f := r.partition("u", piece).future.Load(); f == nil || f.EndOffset() == 0 {
+			t.Fatalf("after %d pieces the log of u-%d has none", piece+1, piece)
+		}
+		produce(t, r.partition("u", 0), AckLeader)
+	}
+	r.manager.mover.rate.Set(1 << 40)
+	r.moves(t)
+}
+
+// A partition that is deleted while its log moves is forgotten.
+func TestDeletedPartitionIsNotMoved(t *testing.T) {
+	r := movable(t)
+	r.create("u", 1)
+	p := r.partition("u", 0)
+	produce(t, p, AckLeader)
+	requireError(t, r.manager.MoveTo("u", 0, elsewhere(p)), nil)
+	r.apply(&metadata.RemoveTopicRecord{ID: idOf("u")})
+	if r.round(t) || len(r.manager.mover.moving) > 0 {
+		t.Error("it moves still")
+	}
+}
