@@ -44,6 +44,14 @@ func (c *partitionChange) withoutReplica(id int32) {
 	c.mayLead = func(other int32) bool { return other != id && mayLead(other) }
 }
 
+// withoutData: the directory that had a broker's replica is lost, and the replica that it has now began empty. If that broker led last, it does not have the
+// most there is any more, unlike in Kafka, which elects it and has the others truncate what they have. Where there are no others nothing more can be lost.
+func (c *partitionChange) withoutData(id int32) {
+	if len(c.replicas) > 1 {
+		c.lastKnown = without(c.lastKnown, id)
+	}
+}
+
 // assignDirs is ReplicationControlManager.handleAssignReplicasToDirs: a broker says in which directories it has its replicas. In one
 // that is offline, or lost, they do not count.
 func (v *view) assignDirs(req *kmsg.AssignReplicasToDirsRequest) ([]metadata.Record, *kmsg.AssignReplicasToDirsResponse) {
@@ -97,6 +105,9 @@ func (v *view) assignDir(b *metadata.Broker, dir metadata.UUID, t *metadata.Topi
 		c.directories[i] = c.was.Directory(id)
 	}
 	c.directories[at], c.kind = dir, rules.election()
+	if !b.HasOnlineDir(c.was.Directory(b.ID)) {
+		c.withoutData(b.ID)
+	}
 	if !b.HasOnlineDir(dir) && (slices.Contains(c.isr, b.ID) || c.was.Leader == b.ID) {
 		c.withoutReplica(b.ID)
 		if dir == metadata.LostDir { // what it had is not all there any more, so that it is not eligible either
