@@ -3,6 +3,8 @@ package raftlog
 import (
 	"context"
 	"net"
+	"os"
+	"path"
 	"slices"
 	"sync"
 	"testing"
@@ -158,4 +160,44 @@ func TestPeersNoticeADeath(t *testing.T) {
 	if id := receive(t, out.gone); id != 1 {
 		t.Errorf("node %d is gone", id)
 	}
+}
+
+// A voter whose log was cut behind its back, after a clean stop, knows it from the leader's heartbeats, and says what it waits for. The next leader begins with
+// what it has.
+func TestLostTailIsKnown(t *testing.T) {
+	n := startCluster(t, 5, 0)
+	defer n.stopAll(t)
+	leader := n.commit(t, "a", "b", "c")
+	n.awaitEqual(t)
+	cut := n.nodes[leader.id%3+1]
+	had := cut.log.EndOffset()
+	if _, _, lost := cut.LostTail(); lost {
+		t.Error("nothing is lost yet")
+	}
+	n.stop(t, cut)
+	name := path.Join(logDir, "00000000000000000000.log")
+	f, err := cut.fs.OpenFile(name, os.O_RDWR, 0)
+	must(t, err)
+	size, err := f.Size()
+	must(t, err)
+	must(t, f.Truncate(size-1))
+	must(t, f.Close())
+	cut = n.start(t, cut.id, cut.fs)
+	await := func(what string, f func() bool) {
+		t.Helper()
+		for deadline := time.Now().Add(20 * time.Second); !f(); time.Sleep(2 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("no %s in time", what)
+			}
+		}
+	}
+	await("word of what is lost", func() bool {
+		went, goes, lost := cut.LostTail()
+		return lost && went >= had && goes < had
+	})
+	n.isolate(leader.id, true)
+	n.commit(t, "d")
+	n.isolate(leader.id, false)
+	await("whole log", func() bool { _, _, lost := cut.LostTail(); return !lost && cut.log.EndOffset() > had })
+	n.awaitEqual(t)
 }

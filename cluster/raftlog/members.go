@@ -50,11 +50,29 @@ func (n *Node) plausible(m *raftpb.Message) bool {
 	end := uint64(n.o.Log.EndOffset())
 	switch m.GetType() {
 	case raftpb.MsgHeartbeat:
+		if m.GetCommit() > end {
+			n.tailLost(int64(m.GetCommit()))
+		}
 		return m.GetCommit() <= end
 	case raftpb.MsgAppResp:
 		return m.GetIndex() <= end
 	}
 	return true
+}
+
+// tailLost: a leader's heartbeat names only what it knows this node to have. Here that is gone, and the leader sends only what comes after it. The next leader
+// begins with what this node has.
+func (n *Node) tailLost(had int64) {
+	if n.lost.Swap(had) == 0 {
+		n.o.Logger.Error().Int64("had", had).Int64("has", n.o.Log.EndOffset()).Msg("the end of this node's metadata log is lost: the leader knows that it went further; " +
+			"the node waits until another one leads the metadata quorum, or until its data directory is moved away and it starts again")
+	}
+}
+
+// LostTail says how far the leader knows this node's log to have gone, and how far it goes. ok is false where nothing is lost.
+func (n *Node) LostTail() (had, has int64, ok bool) {
+	had, has = n.lost.Load(), n.o.Log.EndOffset()
+	return had, has, had > has
 }
 
 // MemberState is a member of the quorum as its leader sees it.

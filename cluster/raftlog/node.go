@@ -95,6 +95,7 @@ type Node struct {
 	leadMs    int64 // when that became known
 	announced int32 // the epoch in which this node has last announced itself leader
 	committed atomic.Int64
+	lost      atomic.Int64 // how far the log went before its end was lost; 0: nothing was
 	confs     confHistory
 	members   atomic.Pointer[Members]
 	changes   []change // of the configuration, until they are committed
