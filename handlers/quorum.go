@@ -49,11 +49,13 @@ func Form(b *Broker, _ context.Context, r *protocol.Request) {
 // Join asks the leader to let a node in. Like Forward it runs on a goroutine of its own.
 func Join(b *Broker, ctx context.Context, r *protocol.Request) {
 	req := r.Body.(*protocol.JoinRequest)
-	if p := r.Conn.Peer(); p == nil || p.NodeID != req.NodeID {
+	p := r.Conn.Peer()
+	if p == nil || p.NodeID != req.NodeID {
 		r.Conn.Refused("a node that does not join for itself")
 		r.Respond(&protocol.JoinResponse{ErrorCode: kerr.ClusterAuthorizationFailed.Code, LeaderID: -1})
 		return
 	}
+	req.Emptied = req.Emptied && p.Proven && p.Incarnation == req.Incarnation
 	go func() {
 		defer b.contain(r)
 		resp, err := b.Quorum.Join(ctx, req)

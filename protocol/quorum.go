@@ -269,6 +269,10 @@ type JoinRequest struct {
 	NodeID      int32
 	DirectoryID [16]byte // of its metadata log
 	Listeners   []JoinListener
+	Incarnation [16]byte // of this run; of nodes of former versions zero
+	// Emptied: the node has nothing of the metadata log and is to vote. If its id has a vote, that was lost with its directory. Whoever takes
+	// the request from the node clears this unless the node is proven.
+	Emptied bool
 }
 
 // JoinListener is a controller listener of the node.
@@ -299,7 +303,7 @@ func (r *JoinRequest) AppendTo(dst []byte) []byte {
 		dst = kbin.AppendString(kbin.AppendString(dst, l.Name), l.Host)
 		dst = kbin.AppendInt16(kbin.AppendUint16(dst, l.Port), l.SecurityProtocol)
 	}
-	return dst
+	return kbin.AppendBool(kbin.AppendUuid(dst, r.Incarnation), r.Emptied)
 }
 
 // minListenerBytes is the least that a listener takes.
@@ -310,6 +314,9 @@ func (r *JoinRequest) ReadFrom(src []byte) error {
 	*r = JoinRequest{ClusterID: b.String(), NodeID: b.Int32(), DirectoryID: b.Uuid()}
 	for n := arrayLen(&b, minListenerBytes); n > 0; n-- {
 		r.Listeners = append(r.Listeners, JoinListener{b.String(), b.String(), b.Uint16(), b.Int16()})
+	}
+	if len(b.Src) > 0 {
+		r.Incarnation, r.Emptied = b.Uuid(), b.Bool()
 	}
 	return b.Complete()
 }

@@ -96,6 +96,9 @@ type Options struct {
 	// QuorumListener is the first of controller.listener.names: the nodes of the quorum use it among themselves.
 	QuorumListener string
 
+	// Answering is who answers where a member of the quorum is known to listen; nil: nobody can be asked.
+	Answering func(ctx context.Context, m raftlog.Member) []Answer
+
 	// OnImage is told every new image with what changed since old, in order, before Image returns it and before the
 	// requests that caused it are answered. It runs on the applier's goroutine.
 	OnImage func(old, new *metadata.Image, d metadata.Delta)
@@ -105,6 +108,14 @@ type Options struct {
 	OnTimeout func(broker int32)
 	// OnFailure is told once that this node can no longer take part: a failed write, or a log it cannot apply.
 	OnFailure func(error)
+}
+
+// Answer is what came back from an address of a member of the quorum: a node's, or the error of the attempt.
+type Answer struct {
+	Address     string
+	NodeID      int32
+	Incarnation metadata.UUID
+	Err         error
 }
 
 // Bounds; those with Kafka's name in the comment are Kafka's.

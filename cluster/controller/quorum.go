@@ -67,63 +67,6 @@ func (n *Node) reconfigure(ctx context.Context, t *term, committed bool, decide 
 	return nil, err
 }
 
-// join makes a node a learner, or notes what is new of a member. A voter whose directory was emptied is refused: it may have voted, and
-// acknowledged what it no longer has. Any other node may have lost its directory; but not while another one uses its id.
-func (n *Node) join(ctx context.Context, t *term, req *protocol.JoinRequest) (kmsg.Response, error) {
-	resp := &protocol.JoinResponse{LeaderID: n.o.NodeID}
-	if req.ClusterID != n.o.ClusterID {
-		resp.ErrorCode, resp.ErrorMessage = n.otherCluster(req.ClusterID).fields()
-		return resp, nil
-	}
-	var f *fault
-	for again := true; again; {
-		var err error
-		f, err = n.reconfigure(ctx, t, true, func(q raftlog.Quorum) (raftlog.Change, error) {
-			var c raftlog.Change
-			var refused *fault
-			if c, again, refused = n.admit(q, req); refused != nil {
-				return c, refusal{refused}
-			}
-			return c, nil
-		})
-		if err != nil {
-			return nil, err
-		}
-		again = again && f == nil
-	}
-	resp.ErrorCode, resp.ErrorMessage = f.fields()
-	resp.Members = raftlog.EncodeMembers(n.raft.Members())
-	return resp, nil
-}
-
-// admit decides on a node that joins; again says that another step follows.
-func (n *Node) admit(q raftlog.Quorum, req *protocol.JoinRequest) (c raftlog.Change, again bool, f *fault) {
-	m := raftlog.Member{NodeID: req.NodeID, DirectoryID: req.DirectoryID, Listeners: joinListeners(req)}
-	old, known := q.Find(req.NodeID)
-	switch {
-	case !known || old.Is(req.DirectoryID):
-		m.Voter = old.Voter
-		return raftlog.Change{Set: &m}, false, nil
-	case old.Voter:
-		return c, false, refuse(kerr.DuplicateVoter, "node %d votes in cluster %s with directory %v, and comes with directory %v: bring its data back; or, when that is lost, "+
-			"take it out (kafka-metadata-quorum remove-controller --controller-id %d --controller-directory-id %v) and start it again",
-			req.NodeID, n.o.ClusterID, old.DirectoryID, metadata.UUID(req.DirectoryID), req.NodeID, old.DirectoryID)
-	case clock.Millis(n.o.Clock)-max(old.HeardMs, q.SinceMs) < n.o.Config.Int("broker.session.timeout.ms"):
-		return c, false, refuse(kerr.DuplicateBrokerRegistration, "node id %d is in use by a node with directory %v, or was within the last %d ms",
-			req.NodeID, old.DirectoryID, n.o.Config.Int("broker.session.timeout.ms"))
-	}
-	// Raft believes that the node still has what it once acknowledged: it has to leave before it comes anew.
-	return raftlog.Change{Remove: &req.NodeID}, true, nil
-}
-
-func joinListeners(req *protocol.JoinRequest) []metadata.Endpoint {
-	var out []metadata.Endpoint
-	for _, l := range req.Listeners {
-		out = append(out, metadata.Endpoint{Listener: l.Name, Host: l.Host, Port: l.Port, SecurityProtocol: l.SecurityProtocol})
-	}
-	return out
-}
-
 func (n *Node) otherCluster(id string) *fault {
 	return refuse(kerr.InconsistentClusterID, "The given id %q doesn't match the cluster id %q", id, n.o.ClusterID)
 }

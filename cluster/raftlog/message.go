@@ -23,6 +23,11 @@ var fromPeers = map[raftpb.MessageType]bool{
 // fromLearners are the messages that one without a vote sends: nothing that makes a leader, ends one, or commits.
 var fromLearners = map[raftpb.MessageType]bool{raftpb.MsgAppResp: true, raftpb.MsgHeartbeatResp: true}
 
+// answers are the messages that count for a majority, or for the log of their sender: they are true of the directory that was asked alone.
+var answers = map[raftpb.MessageType]bool{
+	raftpb.MsgAppResp: true, raftpb.MsgHeartbeatResp: true, raftpb.MsgVoteResp: true, raftpb.MsgPreVoteResp: true,
+}
+
 // checkMessage refuses what would make Raft panic or the log fail: Raft trusts its peers.
 func checkMessage(m *raftpb.Message, from, to int32) error {
 	switch {

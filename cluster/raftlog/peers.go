@@ -217,7 +217,7 @@ func (p *Peers) exchange(link *protocol.Link, req *protocol.RaftRequest, timeout
 	if answer.ErrorCode != 0 {
 		return kerr.ErrorForCode(answer.ErrorCode)
 	}
-	if code := p.accept(req.To, true, answer.MessageFrames); code != 0 {
+	if code := p.accept(req.To, p.o.Directory(req.To), true, answer.MessageFrames); code != 0 {
 		return kerr.ErrorForCode(code)
 	}
 	return nil
@@ -250,7 +250,7 @@ func (p *Peers) Receive(req *protocol.RaftRequest, proven bool, respond func(*pr
 		respond(&protocol.RaftResponse{ErrorCode: code})
 		return
 	}
-	if code := p.accept(req.From, proven, req.MessageFrames); code != 0 || req.MaxWaitMs <= 0 {
+	if code := p.accept(req.From, req.FromDirectoryID, proven, req.MessageFrames); code != 0 || req.MaxWaitMs <= 0 {
 		respond(&protocol.RaftResponse{ErrorCode: code})
 		return
 	}
@@ -293,8 +293,9 @@ func (p *Peers) check(req *protocol.RaftRequest) int16 {
 	return 0
 }
 
-// accept gives messages of a node to Raft; none when one is not as Raft makes them.
-func (p *Peers) accept(from int32, proven bool, frames protocol.MessageFrames) (code int16) {
+// accept gives messages of a node to Raft; none when one is not as Raft makes them, or answers for a directory that the node is not a member with: a voter whose
+// disk was lost must not be counted by what it once answered.
+func (p *Peers) accept(from int32, directory metadata.UUID, proven bool, frames protocol.MessageFrames) (code int16) {
 	if !proven && (frames.Continues != 0 || frames.Rest != 0) { // no answer is that long
 		return kerr.ClusterAuthorizationFailed.Code
 	}
@@ -302,6 +303,8 @@ func (p *Peers) accept(from int32, proven bool, frames protocol.MessageFrames) (
 	if !ok {
 		return kerr.InvalidRequest.Code
 	}
+	known := p.o.Directory(from)
+	foreign := known != metadata.ZeroUUID && known != directory
 	messages := make([]*raftpb.Message, len(raw))
 	for i := range raw {
 		m := &raftpb.Message{}
@@ -310,6 +313,9 @@ func (p *Peers) accept(from int32, proven bool, frames protocol.MessageFrames) (
 		}
 		if !proven && (!fromLearners[m.GetType()] || m.GetTerm() > p.term.Load()) {
 			return kerr.ClusterAuthorizationFailed.Code
+		}
+		if foreign && answers[m.GetType()] {
+			return kerr.InvalidVoterKey.Code
 		}
 		messages[i] = m
 	}

@@ -254,7 +254,7 @@ func TestForgedMessagesAreRefused(t *testing.T) {
 			}
 		})
 	}
-	emptied := metadata.UUID{9}
+	emptied, answer := metadata.UUID{9}, encoded(message(raftpb.MsgAppResp, 2, 1, nil))
 	for _, tt := range []struct {
 		want int16
 		req  protocol.RaftRequest
@@ -263,6 +263,8 @@ func TestForgedMessagesAreRefused(t *testing.T) {
 		{kerr.InvalidRequest.Code, protocol.RaftRequest{ClusterID: "c", From: 2, To: 5}},
 		{kerr.InvalidVoterKey.Code, protocol.RaftRequest{ClusterID: "c", From: 2, To: 1, ToDirectoryID: emptied}},
 		{kerr.InvalidVoterKey.Code, protocol.RaftRequest{ClusterID: "c", From: 2, To: 1, FromDirectoryID: emptied, MaxWaitMs: 1}},
+		{kerr.InvalidVoterKey.Code, protocol.RaftRequest{ClusterID: "c", From: 2, To: 1, FromDirectoryID: emptied, MessageFrames: protocol.MessageFrames{
+			Messages: [][]byte{answer}}}},
 		{kerr.InvalidRequest.Code, protocol.RaftRequest{ClusterID: "c", From: 2, To: 1, MessageFrames: protocol.MessageFrames{
 			Continues: 5, Messages: [][]byte{encoded(good)}}}},
 		{kerr.InvalidRequest.Code, protocol.RaftRequest{ClusterID: "c", From: 2, To: 1, MessageFrames: protocol.MessageFrames{

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"grete/compat-tests/kafka"
 )
 
@@ -41,8 +43,8 @@ func TestNodeIDIsReused(t *testing.T) {
 	r.sameLogs("kept", 0)
 }
 
-// FAULTS: "A node back with an empty directory → no false leadership, no loss". It is told apart from the one that it was: as a voter of the
-// quorum it may have promised what it has forgotten. With its directory back it serves again.
+// FAULTS: "A node back with an empty directory → no false leadership, no loss". It is told apart from the one that it was: as a voter of the quorum it may have
+// promised what it has forgotten, so that its old vote goes and a new one comes. It fetches all that it had. Its old directory is a voter's no more.
 func TestNodeIsBackEmpty(t *testing.T) {
 	t.Parallel()
 	r := start(t, kafka.ClusterOptions{})
@@ -50,32 +52,61 @@ func TestNodeIsBackEmpty(t *testing.T) {
 	o, stop := r.observe()
 	w := r.writer("kept", 0)
 	w.write(50)
-	lost := r.partition("kept", 0).Leader
-	r.kill(lost)
-	dir := r.Node(lost).Dir()
-	if err := os.Rename(dir, dir+".aside"); err != nil {
-		t.Fatal(err)
+	for _, lost := range []int32{r.partition("kept", 0).Leader, r.controller()} {
+		r.kill(lost)
+		dir := r.Node(lost).Dir()
+		if err := os.RemoveAll(dir + ".aside"); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(dir, dir+".aside"); err != nil {
+			t.Fatal(err)
+		}
+		w.write(50)
+		r.start(lost)
+		w.write(50)
+		r.wholeISR("kept", 0)
+		r.votes(3)
 	}
-	w.write(50)
-	if err := r.Node(lost).Start(r.ctx); err == nil || !strings.Contains(err.Error(), "ended at start") {
-		t.Errorf("a voter with an empty directory: %v", err)
-	}
-	t.Logf("broker %d said: %s", lost, lastLine(r.Node(lost).LogPath()))
-	w.write(50)
-	if err := os.RemoveAll(dir); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(dir+".aside", dir); err != nil {
-		t.Fatal(err)
-	}
-	r.start(lost)
-	r.wholeISR("kept", 0)
 	stop()
 	for _, broken := range o.broken {
 		t.Error(broken)
 	}
+	r.nothingMissing()
 	w.readBack()
 	r.sameLogs("kept", 0)
+
+	last := r.controller()%3 + 1
+	r.kill(last)
+	dir := r.Node(last).Dir()
+	if err := os.Rename(dir, dir+".aside2"); err != nil {
+		t.Fatal(err)
+	}
+	r.start(last)
+	r.votes(3)
+	r.kill(last)
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(dir+".aside2", dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Node(last).Start(r.ctx); err == nil || !strings.Contains(err.Error(), "ended at start") {
+		t.Errorf("a disk that was lost and found: %v", err)
+	}
+	if said := lastLine(r.Node(last).LogPath()); !strings.Contains(said, "votes in cluster") || !strings.Contains(said, "comes with directory") {
+		t.Errorf("broker %d said: %s", last, said)
+	}
+}
+
+// votes waits until that many nodes vote in the metadata quorum.
+func (r *rig) votes(count int) {
+	r.t.Helper()
+	r.eventually("votes", func() bool {
+		req := kmsg.NewPtrDescribeQuorumRequest()
+		req.Topics = []kmsg.DescribeQuorumRequestTopic{{Topic: "__cluster_metadata", Partitions: []kmsg.DescribeQuorumRequestTopicPartition{{}}}}
+		resp, err := req.RequestWith(r.ctx, r.cl)
+		return err == nil && len(resp.Topics) == 1 && len(resp.Topics[0].Partitions[0].CurrentVoters) == count
+	})
 }
 
 func lastLine(path string) string {

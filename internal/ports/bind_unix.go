@@ -21,8 +21,8 @@ type bound struct {
 	addr *net.TCPAddr
 }
 
-// Bind takes a port of address (host:port; port 0 chooses one). Like net.Listen it takes all addresses of both families where the host is
-// empty or unspecified. Its errors are net.Listen's.
+// Bind takes a port of address (host:port; port 0 chooses one). Like net.Listen it takes all addresses of both families
+// where the host is empty or unspecified. Its errors are net.Listen's.
 func Bind(network, address string) (Port, error) {
 	to, err := net.ResolveTCPAddr(network, address)
 	if err != nil {
@@ -71,8 +71,8 @@ func zoneID(zone string) (uint32, error) {
 	return uint32(ifi.Index), nil
 }
 
-// bindSocket first binds without SO_REUSEADDR: then nobody else gets the port, though this socket does not listen yet. Where connections of
-// an earlier process are in TIME_WAIT that fails, and SO_REUSEADDR is needed.
+// bindSocket first binds without SO_REUSEADDR: then nobody else gets the port, though this socket does not listen yet.
+// Where connections of an earlier process are in TIME_WAIT that fails, and SO_REUSEADDR is needed.
 func bindSocket(family int, sa unix.Sockaddr) (*bound, error) {
 	p, err := bindReusing(0, family, sa)
 	if errors.Is(err, unix.EADDRINUSE) {

@@ -1,5 +1,5 @@
-// Package ports takes TCP ports before anybody can connect to them: a broker learns at once that a port is in use, and which one
-// it was given, but it lets clients in when it can serve them.
+// Package ports takes TCP ports before anybody can connect to them: a broker learns at once that a port is in use, and
+// which one it was given, but it lets clients in when it can serve them.
 package ports
 
 import "net"

@@ -2,6 +2,8 @@ package node
 
 import (
 	"context"
+	"slices"
+	"sync"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
@@ -23,6 +25,7 @@ func (n *Node) startController(ctx context.Context) error {
 		DirectoryID: n.directoryID(), Listeners: n.controllerEndpoints(), QuorumListener: n.quorumListener(), OnMembers: n.poll,
 		Clock: n.o.Clock, Rand: n.newRand(), Logger: n.o.Log, Config: cfg.Layers,
 		OnImage: n.applyImage, OnFailure: n.fail, OnTimeout: func(int32) { n.metrics.Controller.TimedOutSessions.Add(1) }, Probe: n.probe, Unseen: n.unseen,
+		Answering: n.answering,
 	}
 	peers := n.connect(&o)
 	n.controller, err = controller.Start(ctx, o)
@@ -94,6 +97,32 @@ func (n *Node) probe(ctx context.Context, address string) error {
 		return err
 	}
 	return nc.Close()
+}
+
+// answering asks who is where a member of the quorum is known to listen, as this node is configured and as the member has told.
+func (n *Node) answering(ctx context.Context, m raftlog.Member) []controller.Answer {
+	var addresses []string
+	for _, v := range n.o.Config.Voters {
+		if v.ID == m.NodeID {
+			addresses = append(addresses, v.Address)
+		}
+	}
+	if told, ok := n.addressOf(m); ok && !slices.Contains(addresses, told) {
+		addresses = append(addresses, told)
+	}
+	answers := make([]controller.Answer, len(addresses))
+	var asking sync.WaitGroup
+	for i, address := range addresses {
+		asking.Go(func() {
+			answers[i] = controller.Answer{Address: address, NodeID: -1}
+			resp, err := n.askSeed(ctx, address, &protocol.FormRequest{NodeID: n.o.Config.NodeID})
+			if answers[i].Err = err; err == nil {
+				answers[i].NodeID, answers[i].Incarnation = resp.NodeID, resp.Incarnation
+			}
+		})
+	}
+	asking.Wait()
+	return answers
 }
 
 // handOver has a stop begin with giving away what others can take: partitions to other brokers, the quorum to another voter. A node that is

@@ -279,6 +279,18 @@ func (l *logged) require(t *testing.T, what string) {
 	}
 }
 
+// count is how many lines have all of these words.
+func (l *logged) count(words ...string) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for line := range strings.Lines(l.text.String()) {
+		if !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(line, w) }) {
+			n++
+		}
+	}
+	return n
+}
+
 // logs has node i log from its next start on.
 func (c *nodes) logs(i int) *logged {
 	l := &logged{}

@@ -27,6 +27,9 @@ const (
 // errNotAdmitted: the quorum refuses this node, and will refuse it again.
 var errNotAdmitted = errors.New("the metadata quorum refuses this node")
 
+// errInUse: the quorum has heard of another node of this one's id a short time ago, which may have been this node's former life.
+var errInUse = errors.New("not let into the metadata quorum yet")
+
 // errUnanswered: a node did not answer within joinTimeout.
 var errUnanswered = errors.New("no answer")
 
@@ -88,10 +91,12 @@ func (n *Node) enterQuorum(ctx context.Context) error {
 	self := raftlog.Member{NodeID: n.o.Config.NodeID, DirectoryID: n.directoryID(), Listeners: n.controllerEndpoints()}
 	now, known := n.members().Find(self.NodeID)
 	self.Voter = now.Voter
-	if !known || !now.Equal(self) {
-		if err := n.join(ctx, self); err != nil {
-			return err
-		}
+	enter := n.join
+	if known && now.Equal(self) {
+		enter = n.awaitLeader
+	}
+	if err := enter(ctx, self); err != nil {
+		return err
 	}
 	if now.Voter {
 		n.warnAlone()
@@ -118,15 +123,15 @@ func (n *Node) warnAlone() {
 
 // join asks those who may know the leader until it has let this node in.
 func (n *Node) join(ctx context.Context, self raftlog.Member) error {
-	req := &protocol.JoinRequest{ClusterID: n.clusterID, NodeID: self.NodeID, DirectoryID: self.DirectoryID}
-	for _, l := range self.Listeners {
-		req.Listeners = append(req.Listeners, protocol.JoinListener{Name: l.Listener, Host: l.Host, Port: l.Port, SecurityProtocol: l.SecurityProtocol})
-	}
+	req := n.joinRequest(self)
 	said, began := "", n.o.Clock.Now()
 	for {
 		err := n.tryJoin(ctx, req)
 		if err == nil || errors.Is(err, errNotAdmitted) {
 			return err
+		}
+		if errors.Is(err, errInUse) && n.o.Clock.Now().Sub(began) > n.inUsePatience() {
+			return fmt.Errorf("%w: %w", errNotAdmitted, err)
 		}
 		n.progress.doing("waiting to be let into the metadata quorum: " + err.Error())
 		if text := err.Error(); text != said && ctx.Err() == nil && n.o.Clock.Now().Sub(began) >= loggedWait {
@@ -139,18 +144,60 @@ func (n *Node) join(ctx context.Context, self raftlog.Member) error {
 	}
 }
 
-// tryJoin asks everybody once. One that answers without a leader says more than another that does not answer.
-func (n *Node) tryJoin(ctx context.Context, req *protocol.JoinRequest) (err error) {
+func (n *Node) joinRequest(self raftlog.Member) *protocol.JoinRequest {
+	req := &protocol.JoinRequest{ClusterID: n.clusterID, NodeID: self.NodeID, DirectoryID: self.DirectoryID, Incarnation: n.incarnation, Emptied: n.emptied()}
+	for _, l := range self.Listeners {
+		req.Listeners = append(req.Listeners, protocol.JoinListener{Name: l.Listener, Host: l.Host, Port: l.Port, SecurityProtocol: l.SecurityProtocol})
+	}
+	return req
+}
+
+// awaitLeader returns once this member hears of a leader. If it does not, the others may know its id with another directory by now: they tell.
+func (n *Node) awaitLeader(ctx context.Context, self raftlog.Member) error {
+	req, asked := n.joinRequest(self), n.o.Clock.Now()
+	for n.controller.Leader().NodeID < 0 {
+		if n.o.Clock.Now().Sub(asked) >= loggedWait {
+			if err := n.askToJoin(ctx, req); errors.Is(err, errNotAdmitted) {
+				return err
+			}
+			asked = n.o.Clock.Now()
+		}
+		if clock.Pause(ctx, n.o.Clock, joinEvery) != nil {
+			return fmt.Errorf("%w: %w", errNoLeader, ctx.Err())
+		}
+	}
+	return nil
+}
+
+// emptied says whether this node has nothing of the metadata log, though it is one of those that vote by themselves: controller.quorum.voters names it,
+// gossip.expect counts it, or controller.quorum.auto.join.enable is on.
+func (n *Node) emptied() bool {
+	votes := n.o.Config.Joins() || n.o.Config.IsController && n.o.Config.Gossip.Expect > 0
+	return votes && len(n.members()) == 0 && n.store.Log(controller.LogID).EndOffset() == 0
+}
+
+// inUsePatience is how long this node waits until its id is free: a former life is believed in for a session, which begins again when the quorum gets
+// another leader.
+func (n *Node) inUsePatience() time.Duration {
+	return 2*millis(n.o.Config.Int("broker.session.timeout.ms")) + joinTimeout
+}
+
+func (n *Node) tryJoin(ctx context.Context, req *protocol.JoinRequest) error {
 	if self, known := n.members().Find(req.NodeID); known && self.Voter { // it may lead, and knows who does
 		resp, err := n.quorum.Join(ctx, req)
 		return n.admitted(resp, err)
 	}
-	err = controller.ErrNotController
+	return n.askToJoin(ctx, req)
+}
+
+// askToJoin asks all others once. One that answers without a leader says more than another that does not answer.
+func (n *Node) askToJoin(ctx context.Context, req *protocol.JoinRequest) error {
+	err := controller.ErrNotController
 	for _, address := range n.whoMayLead() {
 		resp, called := n.callOnce(ctx, address, n.peerOptions(), req)
 		answer, _ := resp.(*protocol.JoinResponse)
 		answered := n.admitted(answer, called)
-		if answered == nil || errors.Is(answered, errNotAdmitted) {
+		if answered == nil || errors.Is(answered, errNotAdmitted) || errors.Is(answered, errInUse) {
 			return answered
 		}
 		if !errors.Is(err, errNoLeader) {
@@ -193,7 +240,9 @@ func (n *Node) admitted(resp *protocol.JoinResponse, err error) error {
 		n.hint.Store(&members)
 		n.poll(members)
 		return nil
-	case kerr.DuplicateVoter.Code, kerr.InconsistentClusterID.Code, kerr.DuplicateBrokerRegistration.Code:
+	case kerr.DuplicateBrokerRegistration.Code:
+		return fmt.Errorf("%w: %s", errInUse, *resp.ErrorMessage)
+	case kerr.DuplicateVoter.Code, kerr.InconsistentClusterID.Code:
 		return fmt.Errorf("%w: %s", errNotAdmitted, *resp.ErrorMessage)
 	}
 	return notAdmittedYet(resp.ErrorCode)
@@ -223,6 +272,9 @@ func (n *Node) poll(members raftlog.Members) {
 
 // quorumTrouble is why the metadata quorum does not answer this node, "" where it does.
 func (n *Node) quorumTrouble() string {
+	if had, has, lost := n.controller.Raft().LostTail(); lost {
+		return fmt.Sprintf("the end of this node's metadata log is lost: it went to offset %d and goes to %d; another leader has to be elected", had, has)
+	}
 	if n.controller.Leader().NodeID < 0 {
 		return "it has no leader: no majority of its voters answers"
 	}

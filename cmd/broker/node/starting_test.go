@@ -71,8 +71,8 @@ func (c *nodes) requireServing(adminAt, clientsAt string) {
 	nc.Close()
 }
 
-// A node that waits for others is alive and not ready, says what it waits for, and refuses clients, though its port is taken; one that starts again while there is no
-// majority, too.
+// A node that waits for others is alive and not ready, says what it waits for, and refuses clients, though its port is
+// taken; one that starts again while there is no majority, too.
 func TestWaitingNodeSaysWhy(t *testing.T) {
 	c := newNodes(t, 3)
 	adminAt, clientsAt := c.watched(1)

@@ -67,7 +67,7 @@ func (f *faulty) disturb(ctx context.Context, rng *rand.Rand) error {
 
 // one does one fault to one node, and undoes it.
 func (f *faulty) one(ctx context.Context, rng *rand.Rand, i int, kind string) error {
-	if kind == WipeNode || kind == LoseTails || kind == KillAll {
+	if kind == WipeNode || kind == LoseTails || kind == LoseDisk || kind == KillAll {
 		f.calm.Lock()
 		defer f.calm.Unlock()
 	} else {
@@ -104,6 +104,8 @@ func (f *faulty) do(ctx context.Context, rng *rand.Rand, i int, kind string) (no
 		return f.lose(ctx, node, emptied)
 	case LoseTails:
 		return f.lose(ctx, node, func(dir string) error { return forgetTails(rng, dir) })
+	case LoseDisk:
+		return f.lose(ctx, node, os.RemoveAll)
 	case KillAll:
 		return "", f.killAll(ctx)
 	}
@@ -196,7 +198,7 @@ func (f *faulty) lose(ctx context.Context, node Node, loss func(dir string) erro
 	return "", nil
 }
 
-// emptied removes every partition and all that is known of them. A controller's own log stays: a voter that has lost it does not start.
+// emptied removes every partition and all that is known of them. A controller's own log stays.
 func emptied(dir string) error {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {

@@ -30,13 +30,14 @@ const (
 	CutNode   = "cut"     // the links to some or all other nodes are cut, and joined
 	WipeNode  = "wipe"    // kill -9, a data directory without partitions, and a restart; where everything is replicated before
 	LoseTails = "tails"   // kill -9, the loss of what a power loss may take of the ends of logs, and a restart; under the same condition
+	LoseDisk  = "disk"    // kill -9, an empty directory without the metadata log, and a restart; under the same condition
 	KillAll   = "killall" // kill -9 of every node at once, and a restart
 )
 
 // Kinds are the faults that a lone node survives; ClusterKinds those that a cluster does.
 var (
 	Kinds        = []string{KillNode, PauseNode, Damage}
-	ClusterKinds = append(slices.Clone(Kinds), StopNode, CutNode, WipeNode, LoseTails, KillAll)
+	ClusterKinds = append(slices.Clone(Kinds), StopNode, CutNode, WipeNode, LoseTails, LoseDisk, KillAll)
 )
 
 // process is a node of the harness; it keeps its directory and port.
