@@ -100,6 +100,9 @@ func (v *view) assignDir(b *metadata.Broker, dir metadata.UUID, t *metadata.Topi
 	if at < 0 {
 		return nil, kerr.NotLeaderForPartition
 	}
+	if dir == metadata.FullDir {
+		return c.withoutFull(b.ID), nil
+	}
 	c.directories = make([]metadata.UUID, len(c.replicas))
 	for i, id := range c.replicas {
 		c.directories[i] = c.was.Directory(id)
@@ -118,4 +121,17 @@ func (v *view) assignDir(b *metadata.Broker, dir metadata.UUID, t *metadata.Topi
 		return r, nil
 	}
 	return nil, nil
+}
+
+// withoutFull takes a follower out of the ISR that takes no more records: writes need not wait until it lags (replica.lag.time.max.ms). It has
+// all that it has acknowledged, so that it stays eligible where the ISR is below min.insync.replicas.
+func (c *partitionChange) withoutFull(id int32) metadata.Record {
+	if c.was.Leader == id || !slices.Contains(c.isr, id) || len(c.isr) == 1 {
+		return nil
+	}
+	c.isr = without(c.isr, id)
+	if r := c.record(); r != nil {
+		return r
+	}
+	return nil
 }

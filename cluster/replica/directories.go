@@ -12,22 +12,29 @@ import (
 	"grete/cluster/metadata"
 	"grete/internal/clock"
 	"grete/internal/sched"
+	"grete/logstore"
 )
 
 // AssignDirs tells the controller where this broker has replicas, and returns once this broker's image has what came of it.
 type AssignDirs func(ctx context.Context, req *kmsg.AssignReplicasToDirsRequest) (*kmsg.AssignReplicasToDirsResponse, error)
 
 // directoryToTell is the directory that the metadata should have for this replica, if it has another. A replica that is damaged is
-// lost as long as others in sync have its records: then it leaves the ISR, and another one leads.
+// lost as long as others in sync have its records: then it leaves the ISR, and another one leads. A follower that takes no more records leaves
+// the ISR, too.
 func (p *Partition) directoryToTell() (id metadata.UUID, tell bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.state.Load()
-	if s.log == nil || s.offline != nil {
+	counts := len(s.isr) > 1 && slices.Contains(s.isr, p.nodeID)
+	full := p.lacks >= tellAfter || logstore.Heals(s.offline)
+	switch {
+	case counts && full && p.damage == nil && s.leader != p.nodeID:
+		return metadata.FullDir, true
+	case s.log == nil || s.offline != nil:
 		return id, false
 	}
 	id = s.log.DirectoryID()
-	if p.damage != nil && len(s.isr) > 1 && slices.Contains(s.isr, p.nodeID) {
+	if counts && p.damage != nil {
 		id = metadata.LostDir
 	}
 	return id, id != metadata.MigratingDir && id != s.directory

@@ -64,7 +64,7 @@ const (
 )
 
 // tellAfter failures of a partition its failing is worth a line: until then leader and follower have not heard of the same metadata yet, and after
-// an election all partitions of a broker say so.
+// an election all partitions of a broker say so. A follower that has found no room for its records so often leaves the ISR.
 const tellAfter = 3
 
 func newFetcher(o Options, key fetcherKey) *fetcher {

@@ -69,7 +69,9 @@ func (p *Partition) replicate(epoch int32, f fetched) (flushDue bool, err error)
 	changed := false
 	if err == nil {
 		changed, err = p.replicateLocked(s, f)
+		p.noteLack(err, len(f.records) > 0)
 	}
+	full := p.lacks >= tellAfter
 	if err == nil {
 		flushDue = s.log.EndOffset()-s.log.DurableOffset() >= max(s.config.Log.FlushMessages, 1)
 	}
@@ -77,7 +79,20 @@ func (p *Partition) replicate(epoch int32, f fetched) (flushDue bool, err error)
 	if changed {
 		p.wake()
 	}
+	if full {
+		p.assigner.submit(p)
+	}
 	return flushDue, err
+}
+
+// noteLack counts appends that found no room; one that did begins anew. p.mu is held.
+func (p *Partition) noteLack(err error, appended bool) {
+	switch {
+	case logstore.Heals(err):
+		p.lacks++
+	case err == nil && appended:
+		p.lacks = 0
+	}
 }
 
 func (p *Partition) replicateLocked(s *state, f fetched) (changed bool, err error) {

@@ -19,8 +19,9 @@ type follower struct {
 	fetchedMs, leaderEnd int64
 }
 
-// resetFollowers begins with what the image says of s; a continued leadership keeps what it knows. p.mu is held.
-func (p *Partition) resetFollowers(s *state, continued bool) {
+// resetFollowers begins with what the image says of s, which follows old; a continued leadership keeps what it knows. A follower that has left
+// the ISR was fenced, has no room, or lags: it has to catch up anew before the high watermark waits for it. p.mu is held.
+func (p *Partition) resetFollowers(s, old *state, continued bool) {
 	if !s.leads(p.nodeID) {
 		p.followers = nil
 		return
@@ -37,10 +38,16 @@ func (p *Partition) resetFollowers(s *state, continued bool) {
 				f.caughtUpMs = clock.Millis(p.clock)
 			}
 		}
+		if continued && slices.Contains(old.isr, id) && !slices.Contains(s.isr, id) {
+			f.caughtUpMs = neverCaughtUp
+		}
 		next = append(next, f)
 	}
 	p.followers = next
 }
+
+// neverCaughtUp is long ago.
+const neverCaughtUp = 0
 
 func (p *Partition) follower(id int32) *follower {
 	for _, f := range p.followers {

@@ -25,6 +25,7 @@ type Partition struct {
 	clock     clock.Clock
 	brokers   *brokers
 	alterer   *alterer
+	assigner  *assigner
 	stats     *metrics.TopicStats
 	throttles *throttles
 	state     atomic.Pointer[state]
@@ -38,6 +39,7 @@ type Partition struct {
 	followers []*follower      // while this broker leads
 	cuts      int              // truncations since the start
 	damage    *logstore.Damage // where the log has lost records; nil: nowhere
+	lacks     int              // appends as a follower, one after the other, that found no space or no descriptor
 }
 
 // state is what readers see of a partition; it is replaced, never changed.
@@ -122,7 +124,7 @@ func (p *Partition) become(m metadata.Partition, log *logstore.Log, config *Topi
 		reassigning: len(m.Adding)+len(m.Removing) > 0, factor: len(m.Replicas) - len(m.Adding), config: config, offline: offline,
 	}
 	change, err := s.succeed(old, p.nodeID)
-	p.resetFollowers(s, change == unchanged && old != nil)
+	p.resetFollowers(s, old, change == unchanged && old != nil)
 	p.state.Store(s)
 	p.advance(s)
 	p.mu.Unlock()
