@@ -2,12 +2,12 @@ package coordinator
 
 import "testing"
 
-// TestJavaHash holds javaHash against values of String.hashCode.
+// TestJavaHash holds JavaHash against values of String.hashCode.
 func TestJavaHash(t *testing.T) {
 	for text, want := range map[string]int32{
 		"": 0, "a": 97, "group": 98629247, "consumer-group-1": 147483020, "ü": 252, "日本": 835047, "😀": 1772899, "polygenelubricants": -2147483648,
 	} {
-		if got := javaHash(text); got != want {
+		if got := JavaHash(text); got != want {
 			t.Errorf("%q: %d, want %d", text, got, want)
 		}
 	}

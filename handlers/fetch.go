@@ -134,8 +134,8 @@ func newFetch(b *Broker, r *protocol.Request, req *kmsg.FetchRequest) *fetch {
 // resolve sorts all into those to read and those that the cluster does not know.
 func (f *fetch) resolve(all []fetchTarget) {
 	f.all, f.targets = all, all[:0:len(all)]
-	for i, t := range all {
-		p, err := f.find(t.key)
+	for i := range all {
+		p, err := f.find(&all[i])
 		switch {
 		case errors.Is(err, replica.ErrUnknownTopicID):
 			f.setAside(&f.unknownIDs, i, err)
@@ -150,7 +150,7 @@ func (f *fetch) resolve(all []fetchTarget) {
 		if f.parts == nil {
 			f.parts = make([]*replica.Partition, 0, len(all)-i)
 		}
-		f.targets = append(f.targets, t) // in its own place, as long as none is set aside
+		f.targets = append(f.targets, all[i]) // in its own place, as long as none is set aside
 		f.parts = append(f.parts, p)
 	}
 }
@@ -161,11 +161,25 @@ func (f *fetch) setAside(to *[]absentPartition, i int, err error) {
 	*to = append(*to, absentPartition{int32(i), codeOf(err)})
 }
 
-func (f *fetch) find(k fetchKey) (*replica.Partition, error) {
-	if f.ctx.usesIDs {
-		return f.b.Replicas.PartitionByID(k.topicID, k.partition)
+// find looks for a target's partition. A session keeps the name that an id stood for, and Kafka says what has become of that name.
+func (f *fetch) find(t *fetchTarget) (*replica.Partition, error) {
+	k := t.key
+	if !f.ctx.usesIDs {
+		return f.b.Replicas.Partition(k.topic, k.partition)
 	}
-	return f.b.Replicas.Partition(k.topic, k.partition)
+	p, err := f.b.Replicas.PartitionByID(k.topicID, k.partition)
+	switch {
+	case t.name != "" && errors.Is(err, replica.ErrUnknownTopicID):
+		if f.b.Image().Topic(t.name) == nil {
+			return nil, replica.ErrUnknownTopicOrPartition
+		}
+		return nil, logstore.ErrTopicIDMismatch
+	case t.name == "" && (f.ctx.create || f.ctx.session != nil):
+		if topic := f.b.Image().TopicByID(k.topicID); topic != nil {
+			t.name = topic.Name
+		}
+	}
+	return p, err
 }
 
 // read reads every target in order, under the limits of the request: the first batch found comes whole (KIP-74).

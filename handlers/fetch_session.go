@@ -22,6 +22,7 @@ type fetchKey struct {
 // fetchTarget is what a request, or its session, wants of one partition.
 type fetchTarget struct {
 	key                fetchKey
+	name               string // of a topic that a session knows by id, once it was found
 	offset             int64
 	currentLeaderEpoch int32
 	lastFetchedEpoch   int32
@@ -66,6 +67,9 @@ func (s *fetchSession) set(t fetchTarget) *sessionPartition {
 	if e, ok := s.parts[t.key]; ok {
 		p := e.Value.(*sessionPartition)
 		t.key = p.key
+		if t.name == "" {
+			t.name = p.name
+		}
 		p.fetchTarget = t
 		return p
 	}
@@ -270,6 +274,9 @@ func (s *fetchSession) news(a *fetchAnswer) bool {
 		return true
 	}
 	p := e.Value.(*sessionPartition)
+	if a.name != "" {
+		p.name = a.name
+	}
 	size := a.sizeBytes()
 	news := size > 0 || a.ends() ||
 		p.highWatermark != a.highWatermark || p.logStartOffset != a.logStartOffset

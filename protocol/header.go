@@ -98,15 +98,19 @@ func appendResponseHeader(dst []byte, key int16, correlationID int32, flexible b
 
 // decodeBody scans and decodes a body; aliases says whether the result points into it.
 func decodeBody(s *requestSchema, version int16, body []byte) (req kmsg.Request, aliases bool, err error) {
-	if _, aliases, err = scanRequest(s, version, body); err != nil {
+	scanned, err := scanRequest(s, version, body)
+	if err != nil {
 		return nil, false, err
 	}
-	req, err = decodeScanned(s, version, body)
-	return req, aliases, err
+	req, err = decodeScanned(s, version, body, scanned)
+	return req, scanned.aliases, err
 }
 
 // decodeScanned decodes a body that scanRequest has accepted.
-func decodeScanned(s *requestSchema, version int16, body []byte) (kmsg.Request, error) {
+func decodeScanned(s *requestSchema, version int16, body []byte, scanned scanned) (kmsg.Request, error) {
+	if scanned.rewrite {
+		body = rewriteRequest(s, version, body)
+	}
 	req := newRequest(s.key)
 	req.SetVersion(version)
 	if err := req.ReadFrom(body); err != nil {

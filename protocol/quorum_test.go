@@ -26,7 +26,7 @@ func FuzzOwnRequests(f *testing.F) {
 		if s == nil || !isOwn(key) {
 			return
 		}
-		if _, _, err := scanRequest(s, 0, body); err != nil {
+		if _, err := scanRequest(s, 0, body); err != nil {
 			return
 		}
 		req := newRequest(key)

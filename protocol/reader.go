@@ -145,23 +145,23 @@ func (c *Conn) decode(f frame) (*Request, error) {
 		f.buf.put()
 		return r, nil
 	}
-	decodedBytes, aliases, err := scanRequest(schema, h.version, body)
+	found, err := scanRequest(schema, h.version, body)
 	if err == nil {
-		err = c.lendDecoded(r, decodedBytes)
+		err = c.lendDecoded(r, found.decodedBytes)
 	}
 	if err == nil {
-		r.Body, err = decodeScanned(schema, h.version, body)
+		r.Body, err = decodeScanned(schema, h.version, body, found)
 	}
 	if err != nil {
 		return r, err
 	}
-	if aliases {
+	if found.aliases {
 		r.buf = f.buf
 		return r, nil
 	}
 	f.buf.put()
 	if r.loan.Bytes() >= minDecodedLoan {
-		r.loan.Shrink(int64(decodedBytes))
+		r.loan.Shrink(int64(found.decodedBytes))
 	}
 	return r, nil
 }

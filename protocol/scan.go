@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"unicode/utf8"
 )
 
 // Decoding bounds. kmsg allocates an array before it has seen its elements, so a body is walked by its schema first
@@ -52,20 +53,34 @@ type scanner struct {
 	decoded int // estimate of the decoded form so far
 	limit   int
 	aliases bool // the decoded form will point into src
+	rewrite bool // Kafka reads something else of src than is decoded: rewriteRequest
 	field   string
 	err     error
 }
 
+// scanned is what a scan has found: an estimate of the decoded form, whether that will point into the body, and whether Kafka reads something else of
+// the body than would be decoded (rewriteRequest).
+type scanned struct {
+	decodedBytes     int
+	aliases, rewrite bool
+}
+
+// rewrittenFactor times its body is what a rewritten one takes at most: of each byte that is out of place come three.
+const rewrittenFactor = 3
+
 // scanRequest checks that body holds a request of that schema at that version whose decoded form is in proportion.
-// Trailing bytes are accepted, as by Kafka. It estimates the decoded form, and reports whether that will point into body.
-func scanRequest(s *requestSchema, version int16, body []byte) (decodedBytes int, aliases bool, err error) {
+// Trailing bytes are accepted, as by Kafka.
+func scanRequest(s *requestSchema, version int16, body []byte) (scanned, error) {
 	sh := s.shape(version)
 	c := scanner{src: body, limit: decodeFactor*len(body) + decodeSlackBytes}
 	c.structure(sh)
 	if c.err != nil {
-		return 0, false, &RequestError{Key: s.key, Version: version, Field: c.field, Err: c.err}
+		return scanned{}, &RequestError{Key: s.key, Version: version, Field: c.field, Err: c.err}
 	}
-	return c.decoded, c.aliases, nil
+	if c.rewrite {
+		c.decoded += rewrittenFactor * len(body)
+	}
+	return scanned{c.decoded, c.aliases, c.rewrite}, nil
 }
 
 func (c *scanner) fail(err error) {
@@ -148,6 +163,7 @@ func (c *scanner) element(f *shapeField, flexible bool) {
 			c.null(f)
 		} else {
 			c.grow(1, n+stringHeaderBytes*boolInt(f.nullable))
+			c.rewrite = c.rewrite || n <= len(c.src) && !utf8.Valid(c.src[:n])
 			c.skip(n)
 		}
 	case kindBytes:
@@ -227,8 +243,7 @@ func (c *scanner) uvarint() uint32 {
 	return uint32(v)
 }
 
-// tagSection walks tagged fields. They may repeat and need no order, as with Kafka. A known one must be as long as it says;
-// Kafka does not look.
+// tagSection walks tagged fields. They may repeat and need no order, as with Kafka. A known one need not be as long as it says.
 func (c *scanner) tagSection(known []shapeField) {
 	n := c.uvarint()
 	if n > maxTags {
@@ -236,17 +251,15 @@ func (c *scanner) tagSection(known []shapeField) {
 	}
 	for unknown := false; n > 0 && c.err == nil; n-- {
 		tag, size := c.uvarint(), int(c.uvarint())
+		if f := findTag(known, tag); f != nil && c.err == nil {
+			before := len(c.src)
+			c.value(f, true)
+			c.rewrite = c.rewrite || before-len(c.src) != size
+			continue
+		}
 		if size > len(c.src) || c.err != nil {
 			c.fail(ErrMalformed)
 			return
-		}
-		if f := findTag(known, tag); f != nil {
-			rest := c.src[size:]
-			c.value(f, true)
-			if c.err == nil && len(c.src) != len(rest) {
-				c.fail(ErrMalformed)
-			}
-			continue
 		}
 		if !unknown {
 			unknown = true

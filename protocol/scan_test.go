@@ -118,7 +118,7 @@ func TestScanAgreesWithKmsg(t *testing.T) {
 				t.Fatalf("%s v%d: %v at field %q, %d of %d bytes left", s.name, version, c.err, c.field, len(c.src), len(body))
 			}
 			cut := rnd.IntN(len(body) + 1)
-			_, _, err := scanRequest(s, version, body[:cut])
+			_, err := scanRequest(s, version, body[:cut])
 			if cut < len(body) && !errors.Is(err, ErrMalformed) && !errors.Is(err, ErrTooLarge) {
 				t.Fatalf("%s v%d: %d of %d bytes were accepted", s.name, version, cut, len(body))
 			}
@@ -269,11 +269,11 @@ func smallestField(f *shapeField, flexible bool) []byte {
 func TestScanRefusesNullWhereKafkaDoes(t *testing.T) {
 	s := requestSchemas()[19] // CreateTopics
 	body := []byte{0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0}
-	if _, _, err := scanRequest(s, 2, body); !errors.Is(err, ErrMalformed) {
+	if _, err := scanRequest(s, 2, body); !errors.Is(err, ErrMalformed) {
 		t.Errorf("a null array of topics: %v", err)
 	}
 	var typed *RequestError
-	if _, _, err := scanRequest(s, 2, body); !errors.As(err, &typed) || typed.Field != "Topics" || typed.Key != 19 {
+	if _, err := scanRequest(s, 2, body); !errors.As(err, &typed) || typed.Field != "Topics" || typed.Key != 19 {
 		t.Errorf("error without coordinates: %#v", err)
 	}
 }
@@ -286,13 +286,13 @@ func TestScanAcceptsTrailingBytesAndStrangeTags(t *testing.T) {
 		90, 2, 1, 2, // tag 90, two bytes
 		80, 0,
 		90, 1, 7)
-	if _, _, err := scanRequest(s, 4, body); err != nil {
+	if _, err := scanRequest(s, 4, body); err != nil {
 		t.Error(err)
 	}
-	if _, _, err := scanRequest(s, 4, append(body, 1, 2, 3)); err != nil {
+	if _, err := scanRequest(s, 4, append(body, 1, 2, 3)); err != nil {
 		t.Error(err)
 	}
-	if _, _, err := scanRequest(s, 4, append(body[:len(body)-3], 90, 9, 7)); !errors.Is(err, ErrMalformed) {
+	if _, err := scanRequest(s, 4, append(body[:len(body)-3], 90, 9, 7)); !errors.Is(err, ErrMalformed) {
 		t.Errorf("a tag longer than the body: %v", err)
 	}
 }
@@ -307,9 +307,12 @@ func FuzzDecode(f *testing.F) {
 		if s == nil || kmsg.RequestForKey(key) == nil || !s.versions.has(version) || version > kmsg.RequestForKey(key).MaxVersion() {
 			return
 		}
-		_, _, err := scanRequest(s, version, body)
+		found, err := scanRequest(s, version, body)
 		if err != nil {
 			return
+		}
+		if found.rewrite {
+			body = rewriteRequest(s, version, body)
 		}
 		req := newRequest(key)
 		req.SetVersion(version)

@@ -1,6 +1,9 @@
 package group
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"grete/coordinator"
@@ -176,30 +179,37 @@ func (g *classicGroup) supports(protocolType string, protocols []protocol) bool 
 	return false
 }
 
-// selectProtocol lets each member vote for its first protocol that all support; of equal votes the leader's order
-// decides.
+// selectProtocol lets each member vote for its first protocol that all support; of equal votes the order of Kafka's hash map decides.
 func (g *classicGroup) selectProtocol() *string {
 	votes := make(map[string]int)
+	var names []string // in the order of their first votes
 	for _, m := range g.members {
 		for _, p := range m.protocols {
 			if g.supported[p.name] == len(g.members) {
-				votes[p.name]++
+				if votes[p.name]++; votes[p.name] == 1 {
+					names = append(names, p.name)
+				}
 				break
 			}
 		}
 	}
-	first := g.members[0]
-	if l := g.byID[g.leader]; l != nil {
-		first = l
+	if len(names) == 0 {
+		return nil
 	}
-	var best *string
-	for i := range first.protocols {
-		name := &first.protocols[i].name
-		if votes[*name] > 0 && (best == nil || votes[*name] > votes[*best]) {
-			best = name
-		}
+	best := slices.MinFunc(names, func(a, b string) int {
+		return cmp.Or(votes[b]-votes[a], cmp.Compare(javaBucket(a, len(names)), javaBucket(b, len(names))))
+	})
+	return &best
+}
+
+// javaBucket is where a key is in a java.util.HashMap of so many, which is gone over in this order.
+func javaBucket(key string, entries int) uint32 {
+	buckets := uint32(16)
+	for entries > int(buckets)*3/4 {
+		buckets *= 2
 	}
-	return best
+	h := uint32(coordinator.JavaHash(key))
+	return (h ^ h>>16) & (buckets - 1)
 }
 
 // checkMember refuses unknown members (25), and fences a member whose instance id another one has taken over (82).
