@@ -41,6 +41,7 @@ var codes = []struct {
 	{batch.ErrShort, kerr.InvalidRecord},
 	{batch.ErrCorrupt, kerr.CorruptMessage},
 	{batch.ErrNoRecords, nil},
+	{batch.ErrInflates, nil}, // compaction alone meets it
 
 	{metadata.ErrUnapplicable, nil},
 	{metadata.ErrMalformed, nil},

@@ -49,6 +49,7 @@ var sentinels = map[string]struct {
 	"protocol/batch.ErrShort":     {batch.ErrShort, 87},
 	"protocol/batch.ErrCorrupt":   {batch.ErrCorrupt, 2},
 	"protocol/batch.ErrNoRecords": {batch.ErrNoRecords, -1},
+	"protocol/batch.ErrInflates":  {batch.ErrInflates, -1},
 
 	"protocol.ErrMalformed":     {protocol.ErrMalformed, 42},
 	"protocol.ErrTooLarge":      {protocol.ErrTooLarge, 42},

@@ -16,6 +16,7 @@ type CleanerConfig struct {
 	IOBufferBytes     int     // log.cleaner.io.buffer.size, over all threads
 	MaxBytesPerSecond float64 // log.cleaner.io.max.bytes.per.second, reads and writes over all threads
 	Backoff           time.Duration
+	MaxHeldBytes      int       // that are held of one compressed batch; a log with a larger one cannot be compacted
 	Entropy           io.Reader // keys the hash of records' keys; nil: a fixed hash, for tests
 }
 
@@ -23,6 +24,7 @@ const (
 	defaultDedupeBufferBytes = 128 << 20
 	defaultLoadFactor        = 0.9
 	defaultIOBufferBytes     = 512 << 10
+	defaultMaxHeldBytes      = 64 << 20
 	// minIOBufferBytes of a thread: a smaller buffer would be read one batch at a time.
 	minIOBufferBytes = 4 << 10
 )
@@ -36,6 +38,9 @@ func (c CleanerConfig) withDefaults() *CleanerConfig {
 	}
 	if c.IOBufferBytes <= 0 {
 		c.IOBufferBytes = defaultIOBufferBytes
+	}
+	if c.MaxHeldBytes <= 0 {
+		c.MaxHeldBytes = defaultMaxHeldBytes
 	}
 	if c.MaxBytesPerSecond <= 0 {
 		c.MaxBytesPerSecond = math.MaxFloat64

@@ -162,6 +162,7 @@ func (c *cleaner) compact(r *cleanRange, tools *cleanTools) error {
 		return err
 	}
 	p := &cleanPass{log: r.log, r: r, cfg: cfg, nowMs: started.UnixMilli(), cleanTools: tools, proceed: c.proceed(r.log, cfg)}
+	p.filter.MaxHeldBytes = cfg.MaxHeldBytes
 	p.reader.buf = sized(tools.read, cfg.bufferBytes())
 	tools.read = p.reader.buf
 	end, err := p.run()

@@ -1,6 +1,7 @@
 package logstore
 
 import (
+	"errors"
 	"fmt"
 
 	"grete/protocol/batch"
@@ -115,12 +116,12 @@ func (p *cleanPass) mapBatch(b batch.Batch, txns *cleanedTxns) error {
 	case txns.data(b):
 	default:
 		fits := true
-		err := b.EachKey(func(offset int64, key []byte) bool {
+		err := b.EachKey(p.cfg.MaxHeldBytes, func(offset int64, key []byte) bool {
 			fits = key == nil || offset < p.r.dirty || p.keys.put(key, offset)
 			return fits
 		})
 		if err != nil {
-			return fmt.Errorf("%w: %w", ErrCorrupt, err)
+			return p.unreadable(b, err)
 		}
 		if !fits {
 			return errMapFull
@@ -130,6 +131,14 @@ func (p *cleanPass) mapBatch(b batch.Batch, txns *cleanedTxns) error {
 		p.keys.latest = b.LastOffset()
 	}
 	return nil
+}
+
+// unreadable is what the records of b could not be read for.
+func (p *cleanPass) unreadable(b batch.Batch, err error) error {
+	if errors.Is(err, batch.ErrInflates) {
+		return fmt.Errorf("batch at offset %d: %w (%d bytes)", b.BaseOffset(), err, p.cfg.MaxHeldBytes)
+	}
+	return fmt.Errorf("%w: %w", ErrCorrupt, err)
 }
 
 // cleanGroup writes what is left of a group of segments and swaps it in.
@@ -202,7 +211,7 @@ func (g *groupPass) cleanBatch(b batch.Batch) error {
 	at := len(g.w.out)
 	out, counts, err := g.filter.Append(g.w.out, b, policy)
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrCorrupt, err)
+		return g.unreadable(b, err)
 	}
 	g.w.out = out
 	g.stats.RecordsRead += int64(counts.Read)

@@ -61,6 +61,7 @@ func (p *Partition) validate(r ProduceRequest) (batch.Result, error) {
 	defer policies.Put(policy)
 	*policy = p.Config().Produce
 	policy.Topic, policy.Partition = p.Topic, p.Index
+	policy.Lend = p.lend
 	policy.NowMs, policy.ProduceVersion = clock.Millis(p.clock), r.ProduceVersion
 	return batch.Validate(r.Records, policy)
 }

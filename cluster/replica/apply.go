@@ -116,7 +116,7 @@ func (m *Manager) nextTopic(was *topic, is *metadata.Topic) *topic {
 		}
 		now.partitions[i] = &Partition{
 			Topic: now.name, TopicID: is.ID, Index: int32(i), nodeID: m.o.NodeID, clock: m.o.Clock, stats: stats,
-			brokers: &m.brokers, alterer: m.alterer, assigner: m.assigner, throttles: &m.throttles,
+			brokers: &m.brokers, alterer: m.alterer, assigner: m.assigner, throttles: &m.throttles, lend: m.o.Lend,
 		}
 	}
 	return now

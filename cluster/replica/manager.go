@@ -36,6 +36,8 @@ type Options struct {
 	Throttles func(im *metadata.Image) Throttles
 	// RackAware sends consumers to a replica in their rack (KIP-392).
 	RackAware bool
+	// Lend waits for the memory that compressing a large batch anew takes; nil: nothing is counted.
+	Lend func(bytes int64) (back func())
 	// Replication is what partitions with several replicas need; they wait for Start.
 	Replication Replication
 }

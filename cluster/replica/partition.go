@@ -28,6 +28,7 @@ type Partition struct {
 	assigner  *assigner
 	stats     *metrics.TopicStats
 	throttles *throttles
+	lend      func(bytes int64) (back func())
 	state     atomic.Pointer[state]
 	wait      waiters
 	// future is the copy that will take the log's place; changed under mu and Manager.applyMu, or by the mover.

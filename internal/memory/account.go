@@ -71,6 +71,13 @@ func (a *Account) Give(n int64) {
 	}
 }
 
+// Lend takes n bytes, waiting for them; back returns them. Who borrows so may wait for nothing else meanwhile.
+func (a *Account) Lend(n int64) (back func()) {
+	l := &Loan{account: a}
+	l.Grow(n, nil, nil)
+	return l.Return
+}
+
 // Loan is what one request holds of an account. Its owner uses it from one goroutine at a time, and may move it by copying.
 type Loan struct {
 	account *Account

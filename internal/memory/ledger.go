@@ -17,6 +17,7 @@ type Ledger struct {
 	Peers     *Account // the reserve of the cluster's own connections
 	Responses *Account // responses being built, or waiting to be sent
 	Sessions  *Account // fetch sessions
+	Inflated  *Account // records that are decompressed to be compressed anew
 }
 
 // New makes a ledger of limitBytes; 0 or less means defaultLimit.
@@ -34,6 +35,7 @@ func New(limitBytes int64) *Ledger {
 		Peers:     account("peers", 16, 256*mib),
 		Responses: account("responses", 8, 512*mib),
 		Sessions:  account("fetch_sessions", 32, 256*mib),
+		Inflated:  account("inflated_records", 8, 512*mib),
 	}
 }
 
@@ -51,7 +53,10 @@ func (l *Ledger) WithRequests(bytes int64) *Ledger {
 	return &other
 }
 
+// HeldBytes is the most that compaction holds of one compressed batch: a rebuild takes several times as much.
+func (l *Ledger) HeldBytes() int { return int(l.Inflated.share / 4) }
+
 // Accounts are all borrowers'.
 func (l *Ledger) Accounts() []*Account {
-	return []*Account{l.Requests, l.Small, l.Peers, l.Responses, l.Sessions}
+	return []*Account{l.Requests, l.Small, l.Peers, l.Responses, l.Sessions, l.Inflated}
 }

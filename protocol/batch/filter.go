@@ -7,6 +7,10 @@ import "encoding/binary"
 // producer, sequence and epoch stay, the records that are kept keep their offsets, and its codec encodes them anew. It
 // reuses its buffers from batch to batch.
 type Filter struct {
+	// MaxHeldBytes bounds what is held of a compressed batch: one of its records, and the records that are kept; 0: no bound. ErrInflates is what is
+	// answered beyond it.
+	MaxHeldBytes int
+
 	records []filtered
 	tails   []byte // key, value and headers of records, encoded, one after the other
 }
@@ -37,10 +41,11 @@ func (b Batch) DeleteHorizonMs() (int64, bool) {
 	return b.BaseTimestamp(), b.Attributes()&deleteHorizonBit != 0
 }
 
-// EachKey calls f with the offset and the key (nil is null) of every record until it returns false.
-func (b Batch) EachKey(f func(offset int64, key []byte) bool) error {
+// EachKey calls f with the offset and the key (nil is null) of every record until it returns false. It holds at most heldBytes of a compressed
+// batch, 0 is no bound: ErrInflates when a record is larger.
+func (b Batch) EachKey(heldBytes int, f func(offset int64, key []byte) bool) error {
 	base := b.BaseOffset()
-	return b.eachRecord(recordWalk{limitBytes: maxRecordsBytes}, func(_ int32, v *recordView) bool { return f(base+int64(v.offsetDelta), v.key) })
+	return b.eachRecord(recordWalk{limitBytes: maxRecordsBytes, heldBytes: heldBytes}, func(_ int32, v *recordView) bool { return f(base+int64(v.offsetDelta), v.key) })
 }
 
 // Append appends to dst what p leaves of b, nothing perhaps.
@@ -67,11 +72,15 @@ func (f *Filter) Append(dst []byte, b Batch, p FilterPolicy) ([]byte, FilterResu
 // collect notes the records to be kept.
 func (f *Filter) collect(b Batch, keep func(int64, []byte, bool) bool) (result FilterResult, tombstones bool, err error) {
 	f.records, f.tails = f.records[:0], f.tails[:0]
-	base := b.BaseOffset()
-	err = b.eachRecord(recordWalk{limitBytes: maxRecordsBytes}, func(_ int32, v *recordView) bool {
+	base, full := b.BaseOffset(), false
+	bound := f.MaxHeldBytes > 0 && b.Codec() != None
+	err = b.eachRecord(recordWalk{limitBytes: maxRecordsBytes, heldBytes: f.MaxHeldBytes}, func(_ int32, v *recordView) bool {
 		result.Read++
 		if !keep(base+int64(v.offsetDelta), v.key, v.value == nil) {
 			return true
+		}
+		if full = bound && len(f.tails)+len(v.tail) > f.MaxHeldBytes; full {
+			return false
 		}
 		result.Kept++
 		tombstones = tombstones || v.value == nil
@@ -79,6 +88,9 @@ func (f *Filter) collect(b Batch, keep func(int64, []byte, bool) bool) (result F
 		f.records = append(f.records, filtered{b.timestampOf(v), v.offsetDelta, len(f.tails)})
 		return true
 	})
+	if full {
+		err = ErrInflates
+	}
 	return result, tombstones, err
 }
 

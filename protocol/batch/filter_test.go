@@ -131,7 +131,7 @@ func TestFilterRefusesLies(t *testing.T) {
 func TestEachKey(t *testing.T) {
 	b := build(t, filterOptions(Lz4), someRecordsAt(100)...)
 	var keys []string
-	err := b.EachKey(func(offset int64, key []byte) bool {
+	err := b.EachKey(0, func(offset int64, key []byte) bool {
 		if key == nil {
 			key = []byte("null")
 		}

@@ -149,7 +149,7 @@ func FuzzCodecs(f *testing.F) {
 		c := Codec(codec % uint8(codecs))
 		const limit = 1 << 20
 		if b := wrapCompressed(c, 1<<20, data); c != None {
-			if r, err := b.openRecords(limit); err == nil {
+			if r, err := b.openRecords(&recordWalk{limitBytes: limit}); err == nil {
 				for read := 0; err == nil; {
 					var size int
 					if size, err = r.nextSize(); err == nil {

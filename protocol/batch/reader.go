@@ -15,8 +15,8 @@ type recordReader struct {
 	leftBytes int64     // what src may still give
 	srcErr    error     // why src has ended, io.EOF for a clean end
 	close     func()    // gives pooled parts back
-	// maxRecordBytes bounds a record's length; 0: no bound.
-	maxRecordBytes int
+	// maxRecordBytes bounds a record's length, heldBytes one that is held whole; 0: no bound.
+	maxRecordBytes, heldBytes int
 }
 
 // windowBytes is the first size of a window, and how much is asked of src at once.
@@ -33,12 +33,25 @@ var (
 	errExpansion      = tooLarge("the records decompress to more than is allowed")
 )
 
-// openRecords starts reading the records of b, decompressing at most limitBytes. Close gives its buffers back.
-func (b Batch) openRecords(limitBytes int64) (recordReader, error) {
-	if b.Codec() == None {
+// ErrInflates: a record, or what compaction leaves of a batch, is larger than may be held in memory.
+var ErrInflates = errors.New("records of a compressed batch inflate to more than may be held in memory")
+
+// openRecords starts reading the records of b as w says. Close gives its buffers back.
+func (b Batch) openRecords(w *recordWalk) (recordReader, error) {
+	codec, limitBytes := b.Codec(), w.limitBytes
+	if codec == None {
 		return recordReader{buf: b[HeaderSize:]}, nil
 	}
-	return openCompressed(b.Codec(), b[HeaderSize:], limitBytes)
+	whole := w.heldBytes > 0 && codec == Snappy && !isXerial(b[HeaderSize:]) // decoded at once
+	if whole {
+		limitBytes = min(limitBytes, int64(w.heldBytes))
+	}
+	r, err := openCompressed(codec, b[HeaderSize:], limitBytes)
+	if whole && err == errExpansion {
+		err = ErrInflates
+	}
+	r.maxRecordBytes, r.heldBytes = int(w.maxRecordBytes), w.heldBytes
+	return r, err
 }
 
 // Close gives pooled buffers and decoders back; bodies returned before are no longer valid.
@@ -56,12 +69,18 @@ func (r *recordReader) read(v *recordView, sizesOnly bool) error {
 		return err
 	}
 	if sizesOnly && size > windowBytes && r.src != nil {
-		return r.skimLarge(size, v)
+		err = r.skimLarge(size, v)
+		v.sizeBytes = size
+		return err
+	}
+	if r.heldBytes > 0 && size > r.heldBytes {
+		return ErrInflates
 	}
 	body, err := r.body(size)
 	if err != nil {
 		return err
 	}
+	v.sizeBytes = size
 	return v.parse(body)
 }
 

@@ -7,6 +7,7 @@ type recordView struct {
 	headerCount    int32
 	keySize        int    // -1 is null
 	valueSize      int    // -1 is null
+	sizeBytes      int    // of the record, decompressed
 	key, value     []byte // nil is null; nil, too, like headers and tail, of a large record that was skimmed
 	headers        []byte // encoded, after their count
 	tail           []byte

@@ -52,6 +52,8 @@ type recordWalk struct {
 	sizesOnly bool
 	// maxRecordBytes bounds each record of a compressed batch, as its length says before any of it is read (max.decompressed.message.bytes); 0: no bound.
 	maxRecordBytes int32
+	// heldBytes bounds what is held of a compressed batch at once; 0: no bound.
+	heldBytes int
 }
 
 // timestampOf is the batch's time for all records once the log has set it.
@@ -72,15 +74,12 @@ func (b Batch) eachRecord(w recordWalk, f func(index int32, v *recordView) bool)
 	if count == 0 {
 		return nil
 	}
-	r, err := b.openRecords(w.limitBytes)
+	r, err := b.openRecords(&w)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
 	r.pos = w.at
-	if b.Codec() != None {
-		r.maxRecordBytes = int(w.maxRecordBytes)
-	}
 	var v recordView
 	for i := w.index; i < count; i++ {
 		if err := r.read(&v, w.sizesOnly); err != nil {

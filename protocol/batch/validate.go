@@ -28,6 +28,8 @@ type Policy struct {
 	NowMs           int64
 	ProduceVersion  int16 // of the request; ignored for FromCoordinator
 	Origin          Origin
+	// Lend, if not nil, waits for the memory that rebuilding a large batch takes; back returns it.
+	Lend func(bytes int64) (back func())
 }
 
 // Result is a batch fit to append; offsets and leader epoch are still to be set.
@@ -48,6 +50,9 @@ const (
 	// maxRebuildExpansion is the same for a batch that must be compressed anew, and so is in memory as a whole. Clients
 	// limit a batch to max.message.bytes before they compress it.
 	maxRebuildExpansion = 4
+	// Rebuilding holds the records as they come, as they are encoded while their buffer grows, and compressed. It borrows memory from minRebuildLoan on.
+	rebuildFactor  = 4
+	minRebuildLoan = 1 << 20
 	// maxRecordErrors bounds the refused records that are listed one by one.
 	maxRecordErrors = 1 << 14
 	// zstdSinceVersion is the first Produce version that may carry zstd (KIP-110).
@@ -166,7 +171,7 @@ func (p *Policy) accept(b Batch, v recordCheck) (Result, error) {
 	switch {
 	case target.Codec != b.Codec():
 		var err error
-		if b, err = p.rebuild(b, target, maxMs); err != nil {
+		if b, err = p.rebuild(b, target, maxMs, v.inflated); err != nil {
 			return Result{}, err
 		}
 	case b.Codec() != None && !v.sequential:

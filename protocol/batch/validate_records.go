@@ -14,6 +14,7 @@ type recordCheck struct {
 	maxMs      int64
 	sequential bool // offset deltas are 0, 1, 2, …
 	refused    *refusals
+	inflated   int64 // bytes of the records, decompressed
 }
 
 // checkRecords goes over all records of b. It keeps no pointer to c, so that c costs no allocation.
@@ -31,7 +32,7 @@ func checkRecords(p *Policy, b Batch) (recordCheck, error) {
 
 // rest checks from the record of that index at that position on.
 func (c recordCheck) rest(index int32, at int) (recordCheck, error) {
-	if err := c.batch.eachRecord(recordWalk{c.policy.limitBytes(), index, at, true, c.policy.MaxRecordBytes}, c.check); err != nil {
+	if err := c.batch.eachRecord(recordWalk{limitBytes: c.policy.limitBytes(), index: index, at: at, sizesOnly: true, maxRecordBytes: c.policy.MaxRecordBytes}, c.check); err != nil {
 		return c, err
 	}
 	if c.refused != nil {
@@ -43,6 +44,7 @@ func (c recordCheck) rest(index int32, at int) (recordCheck, error) {
 // check looks at one record. It goes on after a refusal, to find all of them.
 func (c *recordCheck) check(index int32, v *recordView) bool {
 	timestampMs := c.batch.timestampOf(v)
+	c.inflated += int64(v.sizeBytes)
 	c.maxMs = max(c.maxMs, timestampMs)
 	if v.offsetDelta != index {
 		c.sequential = false
@@ -128,7 +130,10 @@ func (r *refusals) finish() *Error {
 }
 
 // rebuild encodes the records of b anew with consecutive offsets and the target's compression.
-func (p *Policy) rebuild(b Batch, target Compression, maxMs int64) (Batch, error) {
+func (p *Policy) rebuild(b Batch, target Compression, maxMs, inflatedBytes int64) (Batch, error) {
+	if need := rebuildFactor * max(inflatedBytes, int64(len(b))); p.Lend != nil && need >= minRebuildLoan {
+		defer p.Lend(need)()
+	}
 	e := newEncoder(BuildOptions{
 		BaseOffset:    b.BaseOffset(),
 		LeaderEpoch:   b.PartitionLeaderEpoch(),

@@ -102,7 +102,7 @@ func (n *Node) startReplicas(context.Context) error {
 		NodeID: n.o.Config.NodeID, Store: n.store, Clock: n.o.Clock, Log: n.o.Log,
 		TopicConfig: configs.Of, Throttles: configs.Throttles,
 		OnLeader: n.lead, OnResign: n.resign, Topics: n.metrics.Topics, Changes: n.metrics.Replicas, Replication: n.replication(),
-		RackAware: rackAware,
+		RackAware: rackAware, Lend: n.o.Memory.Inflated.Lend,
 	})
 	n.offlineTo.Store(n.replicas)
 	return nil
