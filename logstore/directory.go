@@ -27,7 +27,6 @@ type logDir struct {
 	path        string
 	directoryID [16]byte
 	lock        io.Closer
-	volume      vfs.Volume // nil: it cannot be synced as a whole
 	offline     atomic.Pointer[error]
 	// stoppedEpoch is the broker epoch of the clean stop before this start, NoBrokerEpoch when there was none.
 	stoppedEpoch int64
@@ -60,9 +59,6 @@ func (s *Store) openDir(name string) (*logDir, error) {
 		return d, nil
 	}
 	d.lock = lock
-	if d.volume, err = vfs.OpenVolume(s.o.FS, name); err != nil {
-		d.fail(err)
-	}
 	meta, err := ReadMetaProperties(s.o.FS, name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		d.fail(err)

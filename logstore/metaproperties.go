@@ -107,8 +107,8 @@ func writeMissingMeta(
 }
 
 func writeMetaProperties(fsys vfs.FS, dir string, m MetaProperties) error {
-	text := fmt.Sprintf("#\ncluster.id=%s\ndirectory.id=%v\nnode.id=%d\nversion=%d\n",
-		m.ClusterID, uuid.UUID(m.DirectoryID), m.NodeID, metaVersion)
+	text := fmt.Sprintf("%s\ncluster.id=%s\ndirectory.id=%v\nnode.id=%d\nversion=%d\n",
+		ownComment, m.ClusterID, uuid.UUID(m.DirectoryID), m.NodeID, metaVersion)
 	return replaceFile(fsys, path.Join(dir, metaPropertiesFile), []byte(text))
 }
 

@@ -79,7 +79,6 @@ type Node struct {
 	raw     *raft.RawNode
 	state   quorumState
 	newest  *snapshot // nil: none
-	reader  snapshotReader
 
 	proposals chan proposal
 	inbox     chan *raftpb.Message
@@ -161,7 +160,6 @@ func (n *Node) Start() { go n.run() }
 func (n *Node) Stop() {
 	n.stopOnce.Do(func() { close(n.stop) })
 	<-n.done
-	n.reader.running.Wait()
 }
 
 // Failure is what made a node stop that was not told to, else nil. Valid once stopped.
@@ -298,7 +296,6 @@ func (n *Node) loop() error {
 			f()
 		case <-ticker.c(!n.alone()):
 			n.raw.Tick()
-			n.reader.tick()
 			n.forgetSilentLeader()
 		case <-n.stop:
 			return nil

@@ -130,14 +130,9 @@ func (f *memFile) Sync() error {
 	if err := f.check("sync", false); err != nil {
 		return err
 	}
-	f.node.synced()
+	f.node.dirty = nil
+	f.node.syncedBytes = int64(len(f.node.data))
 	return nil
-}
-
-// synced notes that a crash keeps the node's data.
-func (n *memNode) synced() {
-	n.dirty = nil
-	n.syncedBytes = int64(len(n.data))
 }
 
 func (f *memFile) Size() (int64, error) {

@@ -152,21 +152,36 @@ func (n *Node) joinRequest(self raftlog.Member) *protocol.JoinRequest {
 	return req
 }
 
-// awaitLeader returns once this member hears of a leader. If it does not, the others may know its id with another directory by now: they tell.
+// awaitLeader returns once this member hears of a leader. If it does not, the others may know its id with another
+// directory by now: they tell.
 func (n *Node) awaitLeader(ctx context.Context, self raftlog.Member) error {
-	req, asked := n.joinRequest(self), n.o.Clock.Now()
-	for n.controller.Leader().NodeID < 0 {
-		if n.o.Clock.Now().Sub(asked) >= loggedWait {
+	req := n.joinRequest(self)
+	for {
+		changed := n.controller.LeaderGone()
+		if n.controller.Leader().NodeID >= 0 {
+			return nil
+		}
+		switch err := n.awaitNews(ctx, changed); {
+		case ctx.Err() != nil:
+			return fmt.Errorf("%w: %w", errNoLeader, ctx.Err())
+		case err != nil:
 			if err := n.askToJoin(ctx, req); errors.Is(err, errNotAdmitted) {
 				return err
 			}
-			asked = n.o.Clock.Now()
-		}
-		if clock.Pause(ctx, n.o.Clock, joinEvery) != nil {
-			return fmt.Errorf("%w: %w", errNoLeader, ctx.Err())
 		}
 	}
-	return nil
+}
+
+// awaitNews waits for loggedWait at most; its error says that it was in vain.
+func (n *Node) awaitNews(ctx context.Context, news <-chan struct{}) error {
+	ctx, cancel := clock.WithTimeout(ctx, n.o.Clock, loggedWait)
+	defer cancel()
+	select {
+	case <-news:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // emptied says whether this node has nothing of the metadata log, though it is one of those that vote by themselves: controller.quorum.voters names it,

@@ -105,6 +105,7 @@ func (n *Node) steps() []step {
 	}{
 		{step{"opening the admin listener", n.startAdmin}, true},
 		{step{"opening the listener for profiles", n.startProfiles}, true},
+		{step{"looking at the log directories", n.refuseForeign}, true},
 		{step{"opening the listeners", n.openSockets}, true},
 		{step{"looking for the cluster", n.joinCluster}, true},
 		{step{"opening the logs", n.openStore}, true},

@@ -2,6 +2,8 @@ package node
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"grete/cluster/controller"
@@ -9,6 +11,27 @@ import (
 	"grete/internal/config"
 	"grete/logstore"
 )
+
+// errForeign: a log directory is another program's.
+var errForeign = errors.New("this is a log directory of Apache Kafka")
+
+// refuseForeign leaves directories alone that Kafka formatted: its metadata log says what the partitions in them are, and
+// is not read here. It comes before anything is written.
+func (n *Node) refuseForeign(context.Context) error {
+	for _, dir := range n.o.Config.LogDirs {
+		known := logstore.OfKafka(n.o.FS, dir)
+		if known == "" {
+			continue
+		}
+		whose := ""
+		if m, err := logstore.ReadMetaProperties(n.o.FS, dir); err == nil {
+			whose = fmt.Sprintf(" (cluster %s, node.id %d)", m.ClusterID, m.NodeID)
+		}
+		return fmt.Errorf("%s: %w%s, as its %s shows; nothing in it was changed. Grete does not take it over: start it with an empty directory, "+
+			"and copy the topics from Kafka through clients, with MirrorMaker for example", dir, errForeign, whose, known)
+	}
+	return nil
+}
 
 // openStore settles whose the log directories are, and opens the logs in them.
 func (n *Node) openStore(ctx context.Context) error {

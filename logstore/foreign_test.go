@@ -1,0 +1,56 @@
+package logstore
+
+import (
+	"path"
+	"testing"
+
+	"grete/internal/vfs"
+)
+
+// What Kafka formats is known by its vote file, its bootstrap file or the date in its meta.properties. What this
+// program writes is not, in its form of today and in those of before; nor are partitions alone, and nothing.
+func TestOfKafka(t *testing.T) {
+	const (
+		vote      = "__cluster_metadata-0/quorum-state"
+		kafkaVote = `{"leaderId":1,"leaderEpoch":1,"votedId":1,"votedDirectoryId":"GCtX80NfRdyna2YKZFyhjQ","data_version":1}`
+		ownVote   = `{"leaderId":-1,"leaderEpoch":1,"votedId":1,"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA","currentVoters":[{"voterId":1}],"data_version":1,"crc32c":5}`
+		kafkaMeta = "#\n#Sun Nov 29 15:50:01 UTC 2026\nnode.id=1\ndirectory.id=GCtX80NfRdyna2YKZFyhjQ\nversion=1\ncluster.id=xuvXomW0TTyhvkl85SqkeA\n"
+		zoneMeta  = "#\r\n#Sun Nov 29 15:50:01 GMT+02:00 2026\r\nbroker.id=1\r\nversion=0\r\n"
+		oldMeta   = "#\ncluster.id=xuvXomW0TTyhvkl85SqkeA\ndirectory.id=GCtX80NfRdyna2YKZFyhjQ\nnode.id=1\nversion=1\n"
+		ownMeta   = "#Grete\ncluster.id=xuvXomW0TTyhvkl85SqkeA\ndirectory.id=GCtX80NfRdyna2YKZFyhjQ\nnode.id=1\nversion=1\n"
+	)
+	for _, tt := range []struct {
+		what  string
+		files map[string]string
+		want  string
+	}{
+		{"nothing", nil, ""},
+		{"Kafka's", map[string]string{vote: kafkaVote, "bootstrap.checkpoint": "", "meta.properties": kafkaMeta}, vote},
+		{"Kafka's of former times", map[string]string{vote: `{"clusterId":"","leaderId":1,"leaderEpoch":2,"votedId":-1,"appliedOffset":0,"currentVoters":[{"voterId":1}],"data_version":0}`}, vote},
+		{"formatted, never started", map[string]string{"bootstrap.checkpoint": "", "meta.properties": kafkaMeta}, "bootstrap.checkpoint"},
+		{"another directory of Kafka's", map[string]string{"meta.properties": kafkaMeta, "t-0/00000000000000000000.log": ""}, "meta.properties"},
+		{"Kafka's with ZooKeeper", map[string]string{"meta.properties": zoneMeta}, "meta.properties"},
+		{"ours", map[string]string{vote: ownVote, "meta.properties": ownMeta}, ""},
+		{"ours of before", map[string]string{vote: ownVote, "meta.properties": oldMeta}, ""},
+		{"another directory of ours", map[string]string{"meta.properties": ownMeta}, ""},
+		{"another directory of ours of before", map[string]string{"meta.properties": oldMeta}, ""},
+		{"ours, with a comment", map[string]string{"meta.properties": oldMeta + "# moved on Monday\n"}, ""},
+		{"ours, damaged", map[string]string{vote: "{\x00", "meta.properties": oldMeta}, ""},
+		{"ours, with Kafka's meta.properties", map[string]string{vote: ownVote, "meta.properties": kafkaMeta}, ""},
+		{"partitions alone", map[string]string{"t-0/00000000000000000000.log": "", "t-0/partition.metadata": ""}, ""},
+	} {
+		fsys := vfs.NewMem()
+		for name, text := range tt.files {
+			name = path.Join("/data", name)
+			if err := fsys.MkdirAll(path.Dir(name), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := writeFile(fsys, name, []byte(text), false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := OfKafka(fsys, "/data"); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.what, got, tt.want)
+		}
+	}
+}
