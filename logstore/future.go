@@ -274,6 +274,7 @@ func (d *logDir) loadFuture(name string, state loadState) error {
 	if err != nil && !errors.Is(err, ErrCorrupt) && !errors.Is(err, os.ErrNotExist) {
 		return l.fault("load", -1, err)
 	}
+	l.producers.leaveCensus()
 	l.forgetFiles()
 	return d.store.o.FS.RemoveAll(*l.path.Load())
 }

@@ -24,6 +24,8 @@ type producerState struct {
 	fs        vfs.FS
 	dir       string // the log's directory
 	producers map[int64]*producerEntry
+	census    *producerCensus // of the store; nil: counted nowhere
+	counted   int             // there
 	// ongoing transactions, by first offset; completed ones whose marker is not below the high watermark, by first offset.
 	ongoing      []openTxn
 	unreplicated []openTxn
@@ -114,11 +116,12 @@ func (p *producerState) entry(id int64) *producerEntry {
 	if p.producers == nil {
 		p.producers = map[int64]*producerEntry{}
 	}
-	if len(p.producers) >= maxProducers {
-		p.forgetOldest(maxProducers / 8)
+	if n := len(p.producers); n >= maxProducers || p.census.crowdedBy(n) {
+		p.forgetOldest(max(n/8, 1))
 	}
 	e := &producerEntry{id: id, epoch: noEpoch, coordinatorEpoch: -1, txnFirstOffset: -1, lastTimestampMs: batch.NoTimestamp}
 	p.producers[id] = e
+	p.recount()
 	return e
 }
 
@@ -233,6 +236,7 @@ func (p *producerState) expire(nowMs, expirationMs int64) {
 	if len(p.producers) == 0 {
 		p.producers = nil
 	}
+	p.recount()
 }
 
 func (e *producerEntry) expired(nowMs, expirationMs int64) bool {
@@ -243,4 +247,5 @@ func (e *producerEntry) expired(nowMs, expirationMs int64) bool {
 func (p *producerState) reset(end int64) {
 	p.producers, p.ongoing, p.unreplicated = nil, nil, nil
 	p.end = end
+	p.recount()
 }

@@ -32,6 +32,7 @@ type Store struct {
 	background sync.WaitGroup
 	stop       chan struct{}
 	pending    pendingWork
+	census     producerCensus
 	cleaner    *cleaner
 	scrubber   scrubber
 	asides     atomic.Int64 // names made by uniqueName: the clock may stand still
@@ -179,6 +180,7 @@ func (s *Store) newLogIn(id ID, d *logDir, name string, c Config) *Log {
 	l.firstUnstable.Store(noUnstable)
 	l.cleaned.Store(neverCleaned)
 	l.producers = newProducerState(s.o.FS, dir)
+	l.producers.census = &s.census
 	return l
 }
 
@@ -269,6 +271,7 @@ func (l *Log) moveAside(op, suffix string) (aside string, err error) {
 	defer l.mu.Unlock()
 	l.closed = true
 	l.deleted.Store(true)
+	l.producers.leaveCensus()
 	l.stopFlushTimer()
 	if err := l.dir.offlineError(); err != nil {
 		return "", l.fault(op, -1, err)
