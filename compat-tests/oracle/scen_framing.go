@@ -31,6 +31,8 @@ func framingScenarios(l *list) {
 	l.one(0, 0, "framing/pipelined", pipelined)
 	l.one(0, 0, "framing/after our close", halfClosed)
 	l.one(3, 12, "framing/tags", tagsScenario)
+	l.between(1, 12, 18, "framing/known tags", knownTagsScenario)
+	l.between(3, 1, 13, "framing/names that are no UTF-8", notUTF8)
 	l.one(3, 8, "framing/bools", boolsScenario)
 }
 
@@ -183,6 +185,37 @@ func tagsScenario(s *Session) {
 		req.SetVersion(12)
 		body := req.AppendTo(nil)
 		s.Conn().SendBody(12, metadata(), append(body[:len(body)-1], f.tags...)).Note(f.note).Wait()
+	}
+}
+
+// knownTagsScenario: the size before a tagged field that is known is not looked at (the cluster id of Fetch, tag 0).
+func knownTagsScenario(s *Session, v int16) {
+	for _, f := range []struct {
+		note string
+		tags []byte
+	}{
+		{"as long as it says", []byte{1, 0, 2, 2, 'x'}},
+		{"longer", []byte{1, 0, 1, 2, 'x'}},
+		{"longer than nothing", []byte{1, 0, 0, 2, 'x'}},
+		{"shorter", []byte{1, 0, 9, 2, 'x'}},
+		{"size beyond the body", []byte{1, 0, 100, 2, 'x'}},
+		{"size huge", []byte{1, 0, 0xff, 0xff, 0xff, 0xff, 0x0f, 2, 'x'}},
+		{"shorter, and an unknown one behind", []byte{2, 0, 9, 2, 'x', 90, 2, 1, 2}},
+		{"the value beyond the body", []byte{1, 0, 2, 20, 'x'}},
+		{"null", []byte{1, 0, 7, 0}},
+	} {
+		req := kmsg.NewPtrFetchRequest()
+		req.MaxBytes, req.MinBytes, req.SessionEpoch = 1<<20, 1, -1
+		req.SetVersion(v)
+		body := req.AppendTo(nil)
+		s.Conn().SendBody(v, kmsg.NewPtrFetchRequest(), append(body[:len(body)-1], f.tags...)).Note(f.note).Wait()
+	}
+}
+
+func notUTF8(s *Session, v int16) {
+	c := s.Conn()
+	for i, name := range []string{"\xff", "a\xffb", "\xff\xfe", "\xe2\x82", "\xe2\x82a", "\xf0\x9f\x92a", "\xf0\x9f\x92", "\xc0\x80", "\xed\xa0\x80", "\xed\xa0\x80\xed\xb0\x80", "\xf4\x90\x80\x80", "\xf8\x88\x80\x80\x80", "\x80", "\xc3", "\xe0\x80\x80", "\xf0\x80\x80\x80", "\xe1\x80\xe2\xf0\x91\x92\xf1\xbf\x41"} {
+		c.Send(v, metadata(ptr(name))).Note(fmt.Sprintf("%d: %x", i, name)).Wait()
 	}
 }
 

@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -16,6 +17,7 @@ func groupScenarios(l *list) {
 	l.each(11, "group/rejoin", groupRejoin)
 	l.each(11, "group/not of consumers", groupConnect)
 	l.each(11, "group/protocols", groupProtocols)
+	l.between(11, 5, 9, "group/equal votes", groupEqualVotes)
 	l.each(11, "group/rebalance timeout", groupRebalanceTimeout)
 	l.each(11, "group/leader never syncs", groupNeverSyncs)
 	l.each(11, "group/leave while preparing", groupLeavePreparing)
@@ -114,6 +116,24 @@ func groupConnect(s *Session, v int16) {
 	m.c.Do(8, commit)
 	m.leave("leave")
 	m.describe("empty")
+}
+
+// groupEqualVotes: each of two members prefers another protocol.
+func groupEqualVotes(s *Session, v int16) {
+	for i, pair := range [][2]string{{"range", "sticky"}, {"roundrobin", "range"}, {"cooperative-sticky", "range"}, {"a", "b"}, {"b", "a"}} {
+		a, b := s.member(v), s.member(v)
+		a.group = s.Name(fmt.Sprintf("g%d", i))
+		b.group = a.group
+		a.protocols, b.protocols = []string{pair[0], pair[1]}, []string{pair[1], pair[0]}
+		a.join()
+		joins := b.sendJoin()
+		a.awaitHeartbeat(rebalanceInProgress)
+		again := a.sendJoin()
+		a.joined(again.Wait())
+		b.joined(joins.Wait())
+		a.leave("leave")
+		b.leave("leave")
+	}
 }
 
 func groupProtocols(s *Session, v int16) {

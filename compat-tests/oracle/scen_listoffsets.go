@@ -135,7 +135,7 @@ func offsetsForEpochs(s *Session, v int16) {
 	t := s.Topic("t", 1)
 	s.Fill(t, 0, batch(codecNone, text("a"), text("b")))
 	c := s.Conn()
-	for _, e := range []struct{ current, asked int32 }{{-1, 0}, {0, 0}, {1, 0}, {-1, 1}, {-1, -1}, {0, 5}, {-2, 0}} {
+	for _, e := range []struct{ current, asked int32 }{{-1, 0}, {0, 0}, {1, 0}, {-1, 1}, {-1, -1}, {0, 5}, {-2, 0}, {-1, -2}, {-1, -2147483648}} {
 		c.Send(v, offsetForEpoch(t, 0, e.current, e.asked)).Note(fmt.Sprintf("current %d, asked %d", e.current, e.asked)).Wait()
 	}
 	c.Send(v, offsetForEpoch(t, 4, -1, 0)).Note("no such partition").Wait()

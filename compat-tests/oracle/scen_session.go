@@ -8,6 +8,7 @@ func sessionScenarios(l *list) {
 	l.between(1, 7, 18, "fetch session/errors", sessionErrors)
 	l.between(1, 7, 18, "fetch session/partition errors", sessionPartitionErrors)
 	l.between(1, 7, 18, "fetch session/forget", sessionForget)
+	l.between(1, 7, 18, "fetch session/topic anew", sessionTopicAnew)
 	l.between(1, 7, 18, "fetch session/over connections", sessionOverConnections)
 	l.one(1, 13, "fetch session/names then ids", func(s *Session) { sessionSwitch(s, 12, 13) })
 	l.one(1, 12, "fetch session/ids then names", func(s *Session) { sessionSwitch(s, 13, 12) })
@@ -72,6 +73,20 @@ func sessionPartitionErrors(s *Session, v int16) {
 	c.Send(v, inSession(id, 1)).Note("errors again").Wait()
 	c.Send(v, inSession(id, 2, fetchTopic(t, fetchPartition(1, 0)))).Note("one mended").Wait()
 	c.Send(v, inSession(id, 3)).Note("the others again").Wait()
+}
+
+// sessionTopicAnew: a topic of the session is deleted, and made anew under its name.
+func sessionTopicAnew(s *Session, v int16) {
+	t := s.Topic("t", 1)
+	s.Fill(t, 0, batch(codecNone, text("a")))
+	c := s.Conn()
+	id := sessionOf(c.Do(v, inSession(0, 0, fetchTopic(t, fetchPartition(0, 0)))))
+	s.setup(5, deleteTopics(t.name))
+	s.await(func() bool { return !s.known(t.name) }, "deletion")
+	c.Send(v, inSession(id, 1)).Note("deleted").Wait()
+	s.Topic("t", 1)
+	c.Send(v, inSession(id, 2)).Note("made anew").Wait()
+	c.Send(v, inSession(id, 3)).Note("again").Wait()
 }
 
 func sessionForget(s *Session, v int16) {

@@ -10,15 +10,42 @@ import (
 // topicScenarios are CreateTopics, DeleteTopics and CreatePartitions.
 func topicScenarios(l *list) {
 	l.each(19, "create topics/good", createGood)
+	l.each(19, "create topics/no time", createWithoutTime)
 	l.each(19, "create topics/names", createNames)
 	l.each(19, "create topics/colliding names", createColliding)
 	l.each(19, "create topics/counts", createCounts)
 	l.each(19, "create topics/assignments", createAssignments)
 	l.each(19, "create topics/configs", createConfigs)
 	l.each(20, "delete topics/good", deleteGood)
+	l.each(20, "delete topics/no time", func(s *Session, v int16) {
+		t := s.Topic("t", 1)
+		req := deleteTopics(t.name, s.Name("none"))
+		if v >= 6 {
+			req = kmsg.NewPtrDeleteTopicsRequest()
+			for _, name := range []string{t.name, s.Name("none")} {
+				topic := kmsg.NewDeleteTopicsRequestTopic()
+				topic.Topic = ptr(name)
+				req.Topics = append(req.Topics, topic)
+			}
+		}
+		req.TimeoutMillis = 0
+		c := s.Conn()
+		c.Do(v, req)
+		propagate()
+		c.Send(12, metadata(&t.name)).Note("is it there").Wait()
+	})
 	l.each(20, "delete topics/errors", deleteErrors)
 	l.between(20, 6, 6, "delete topics/by id", deleteByID)
 	l.each(37, "create partitions/good", createPartitionsGood)
+	l.each(37, "create partitions/no time", func(s *Session, v int16) {
+		t := s.Topic("t", 1)
+		req := createPartitions(t.name, 2)
+		req.TimeoutMillis = 0
+		c := s.Conn()
+		c.Do(v, req)
+		propagate()
+		c.Send(12, metadata(&t.name)).Note("how many").Wait()
+	})
 	l.each(37, "create partitions/errors", createPartitionsErrors)
 }
 
@@ -44,6 +71,21 @@ func createGood(s *Session, v int16) {
 	} else {
 		c.Send(v, createTopics(newTopic(s.Name("defaults"), -1, -1))).Note("default counts below v4").Wait()
 	}
+}
+
+// createWithoutTime: a creation that may take no time.
+func createWithoutTime(s *Session, v int16) {
+	c := s.Conn()
+	for i, ms := range []int32{0, -1, -2147483648} {
+		req := createTopics(newTopic(nameFor(s, i), 1, 1), newTopic(nameFor(s, i+10), 0, 1))
+		req.TimeoutMillis = ms
+		c.Send(v, req).Note(fmt.Sprintf("timeout %d", ms)).Wait()
+		propagate()
+		c.Send(12, metadata(ptr(nameFor(s, i)))).Note("is it there").Wait()
+	}
+	only := createTopics(newTopic(s.Name("only"), 1, 1))
+	only.TimeoutMillis, only.ValidateOnly = 0, true
+	c.Send(v, only).Note("validate only").Wait()
 }
 
 func createNames(s *Session, v int16) {
