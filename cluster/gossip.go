@@ -120,7 +120,7 @@ func (g *Gossip) config() *memberlist.Config {
 	c.SecretKey, c.GossipVerifyIncoming, c.GossipVerifyOutgoing = g.o.Key, true, true
 	c.EnableCompression = false // nothing compressed is taken either
 	c.ProbeInterval, c.ProbeTimeout = g.stretch(probeInterval), g.stretch(probeTimeout)
-	c.SuspicionMult, c.SuspicionMaxTimeoutMult = 3, 2 // from 0.9 s, when others confirm, to 1.8 s
+	c.SuspicionMult, c.SuspicionMaxTimeoutMult = 3, 1 // 0.9 s to contradict: who is given up has to be within the patience for silence
 	c.PushPullInterval = g.stretch(5 * time.Second)   // what all retransmissions have failed to bring
 	c.GossipInterval, c.TCPTimeout = g.stretch(100*time.Millisecond), g.stretch(2*time.Second)
 	c.DeadNodeReclaimTime = g.stretch(time.Second) // a node may come back at another address

@@ -100,7 +100,7 @@ func (d *decider) conclude(v verdict) {
 	if v.proof == ofSilence {
 		why = "fencing a broker whose machine is silent: neither this node nor a majority of the other brokers reaches it"
 	}
-	d.n.o.Logger.Warn().Int32("broker", v.id).Msg(why)
+	d.n.o.Logger.Warn().Int32("broker", v.id).Stringer("unheard-for", d.n.unheard(v.id)).Msg(why)
 	_ = d.propose(d.view(0).fence(b)) // refused: another controller does it
 }
 
@@ -129,26 +129,25 @@ func (p *probe) run() {
 
 // proof asks a few times. A refusal counts while no connection of the broker stands, silence once it was not heard for long.
 func (p *probe) proof() proof {
-	refusals := 0
+	refusals, said := 0, unsure
 	for _, pause := range probePauses {
+		if said == silent { // and it will be quiet soon
+			pause = p.n.untilQuiet(p.broker.ID, pause)
+		}
 		if clock.Pause(p.n.ctx, p.n.o.Clock, pause) != nil {
 			return none
 		}
 		heard, connected := p.n.presence.of(p.broker.ID)
-		quiet := p.n.quiet(p.broker.ID)
-		if connected && !quiet {
+		if connected && !p.n.quiet(p.broker.ID) {
 			return none
 		}
-		switch said := p.n.prober.ask(p.n.ctx, p.broker.Endpoints); {
+		switch said = p.n.prober.ask(p.n.ctx, p.broker.Endpoints); {
 		case said == refused && !connected:
 			if refusals++; heard || refusals == refusalsNeeded {
 				return ofRefusal
 			}
-		case said == silent && quiet:
-			if p.silenced() {
-				return ofSilence
-			}
-			return none
+		case said == silent && p.n.quiet(p.broker.ID):
+			return p.silence()
 		}
 	}
 	return none

@@ -58,9 +58,20 @@ func (n *Node) quiet(id int32) bool {
 	return n.silencePatience() > 0 && !n.o.Clock.Now().Before(n.quietAt(id))
 }
 
+// untilQuiet is the time until then, at most d.
+func (n *Node) untilQuiet(id int32, d time.Duration) time.Duration {
+	if n.silencePatience() <= 0 {
+		return d
+	}
+	return max(0, min(d, n.quietAt(id).Sub(n.o.Clock.Now())))
+}
+
+// unheard is how long nothing has come from a broker.
+func (n *Node) unheard(id int32) time.Duration { return n.o.Clock.Now().Sub(n.lastHeard(id)) }
+
 // overdue: nobody has heard the broker for longer than the patience, gossip included.
 func (n *Node) overdue(id int32) bool {
-	return n.o.Clock.Now().Sub(n.lastHeard(id)) >= n.silencePatience() && n.o.Unseen(id)
+	return n.unheard(id) >= n.silencePatience() && n.o.Unseen(id)
 }
 
 // armQuiet sets the alarm for the first broker to become quiet. It is set when a broker is unfenced and when it rings, as the alarm of sessions.
@@ -101,23 +112,29 @@ func (d *decider) suspectQuiet() {
 	d.armQuiet()
 }
 
-// silenced: in each of several rounds neither this node nor a majority of the other brokers reached the broker, which was not heard for longer
+// silence: in each of several rounds neither this node nor a majority of the other brokers reached the broker, which was not heard for longer
 // than the patience. The caller has not reached it once.
-func (p *probe) silenced() bool {
-	inARow := 1
+func (p *probe) silence() proof {
+	id, inARow := p.broker.ID, 1
 	for range maxSilenceRounds {
-		if p.n.ctx.Err() != nil || !p.n.quiet(p.broker.ID) {
-			return false
+		if p.n.ctx.Err() != nil || !p.n.quiet(id) {
+			return none
 		}
 		inARow++
 		if !p.unreached() {
 			inARow = 0
 		}
-		if inARow >= silenceRounds && p.n.overdue(p.broker.ID) {
-			return true
+		if inARow < silenceRounds {
+			continue
+		}
+		if left := p.n.silencePatience() - p.n.unheard(id); left < probeTimeout { // no time for another round
+			_ = clock.Pause(p.n.ctx, p.n.o.Clock, left)
+		}
+		if p.n.overdue(id) {
+			return ofSilence
 		}
 	}
-	return false
+	return none
 }
 
 // unreached is one round: this node probes the broker, and every other broker in service is asked to.

@@ -95,3 +95,21 @@ func ip(args ...string) error {
 	}
 	return nil
 }
+
+// nobody is an address that no network card has.
+const nobody = "02:00:00:00:00:01"
+
+// Part has two machines not reach each other, in silence; the others reach both.
+func (m *Machines) Part(a, b int32) error {
+	return errors.Join(m.mislead(a, b), m.mislead(b, a))
+}
+
+// Join ends Part.
+func (m *Machines) Join(a, b int32) error {
+	return errors.Join(ip("-n", m.namespace(a), "neigh", "del", m.Host(b), "dev", "eth0"), ip("-n", m.namespace(b), "neigh", "del", m.Host(a), "dev", "eth0"))
+}
+
+// mislead has what one machine sends to another go nowhere.
+func (m *Machines) mislead(from, to int32) error {
+	return ip("-n", m.namespace(from), "neigh", "replace", m.Host(to), "lladdr", nobody, "dev", "eth0", "nud", "permanent")
+}

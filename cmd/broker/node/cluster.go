@@ -81,7 +81,11 @@ func (n *Node) witnesses() func(ctx context.Context, witness int32, b *metadata.
 	links := protocol.NewLinks(n.brokerAddress, n.peerOptions())
 	n.onStop("connections to witnesses", func(context.Context) error { links.Close(); return nil })
 	return func(ctx context.Context, witness int32, b *metadata.Broker) (bool, error) {
-		resp, err := links.Call(ctx, witness, &protocol.WitnessRequest{BrokerID: b.ID, BrokerEpoch: b.Epoch})
+		req := &protocol.WitnessRequest{BrokerID: b.ID, BrokerEpoch: b.Epoch}
+		resp, err := links.Call(ctx, witness, req)
+		if err != nil && ctx.Err() == nil { // the connection may be of before an outage
+			resp, err = links.Call(ctx, witness, req)
+		}
 		if err != nil {
 			return false, err
 		}

@@ -57,7 +57,7 @@ func forgedDeath(id int, incarnation uint32) []byte {
 
 // Gossip alone never changes a leader or an ISR: half of all packets are lost, and somebody tells everybody that everybody is dead.
 func TestGossipChangesNothing(t *testing.T) {
-	c := newNodes(t, 3)
+	c := newNodes(t, 3, "broker.silence.patience.ms=500") // it ends while the test lasts
 	at := c.gossiping(nil)
 	for i := range c.options {
 		c.options[i].ListenPacket = func(network, address string) (net.PacketConn, error) {
