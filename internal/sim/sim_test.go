@@ -102,6 +102,7 @@ func (f *figures) add(o figures) {
 	f.crashes += o.crashes
 	f.powerLosses += o.powerLosses
 	f.wipes += o.wipes
+	f.lostDisks += o.lostDisks
 	f.cuts += o.cuts
 	f.jumps += o.jumps
 	f.slanders += o.slanders

@@ -218,7 +218,7 @@ func (w *world) stop(m *machine) {
 	m.now.stop()
 }
 
-// wipe has a machine lose its partitions, but not the metadata log, and start again.
+// wipe has a machine lose its partitions, every other time with its vote, its metadata log and its name, and start again.
 func (w *world) wipe(m *machine) {
 	if !w.replaceable(m) {
 		return
@@ -228,8 +228,14 @@ func (w *world) wipe(m *machine) {
 		m.now.crash(false, 100)
 		w.reap()
 	}
+	if w.done.wipes++; w.done.wipes%2 == 0 {
+		w.trouble("n%d loses its disk", m.id)
+		w.done.lostDisks++
+		m.disk = vfs.NewMem()
+		m.start()
+		return
+	}
 	w.trouble("n%d loses its partitions", m.id)
-	w.done.wipes++
 	entries, err := m.disk.ReadDir("/data")
 	if err != nil {
 		return // it never started

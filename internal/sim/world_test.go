@@ -48,9 +48,9 @@ type world struct {
 
 // figures say how much a run says: a quiet world proves nothing.
 type figures struct {
-	steps, crashes, powerLosses, wipes, cuts, jumps, slanders, halfJoins, stops, failedFsyncs, changes int
-	packets                                                                                            int64 // of gossip that arrived
-	handovers, commits                                                                                 int   // of groups' members
+	steps, crashes, powerLosses, wipes, lostDisks, cuts, jumps, slanders, halfJoins, stops, failedFsyncs, changes int
+	packets                                                                                                       int64 // of gossip that arrived
+	handovers, commits                                                                                            int   // of groups' members
 	history.Stats
 }
 
