@@ -8,6 +8,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"grete/internal/clock"
+	"grete/internal/memory"
 	"grete/internal/vfs"
 )
 
@@ -104,6 +105,7 @@ type Options struct {
 	Dirs                          []string // log.dirs
 	Defaults                      Config
 	ConfigOf                      func(ID) Config // configuration of a log found on disk at start; nil means Defaults
+	ProducerMemory                *memory.Account // that producers' states are counted in, and bounded by; nil: they are not
 	MaxOpenFiles                  int             // LRU bound over all logs
 	RecoveryThreads               int             // num.recovery.threads.per.data.dir
 	CheckInterval                 time.Duration   // log.retention.check.interval.ms

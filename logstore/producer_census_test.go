@@ -3,8 +3,31 @@ package logstore
 import (
 	"testing"
 
+	"grete/internal/memory"
 	"grete/internal/vfs"
 )
+
+// Where there is little memory, fewer producers are remembered, and all are paid for.
+func TestProducersBorrow(t *testing.T) {
+	c := &producerCensus{memory: memory.New(16 * 10_000 * producerBytes).Producers}
+	logs := make([]producerState, 10)
+	for i := range logs {
+		logs[i] = newProducerState(vfs.NewMem(), "/")
+		logs[i].census = c
+	}
+	for id := range int64(100_000) {
+		logs[id%10].entry(id).lastTimestampMs = id
+	}
+	if n := c.producers.Load(); n > 10_000+10 || c.memory.UsedBytes() != n*producerBytes {
+		t.Errorf("%d producers are remembered, %d bytes lent of %d", n, c.memory.UsedBytes(), c.memory.ShareBytes())
+	}
+	for i := range logs {
+		logs[i].leaveCensus()
+	}
+	if c.memory.UsedBytes() != 0 {
+		t.Errorf("%d bytes were not given back", c.memory.UsedBytes())
+	}
+}
 
 // One client's producer ids fill the logs that it writes to up to the store's bound, not those of others.
 func TestProducersOfAStoreAreBounded(t *testing.T) {

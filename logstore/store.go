@@ -44,6 +44,7 @@ type Store struct {
 func Open(ctx context.Context, o Options) (*Store, error) {
 	o = o.withDefaults()
 	s := &Store{o: o, files: newFileCache(o.FS, o.MaxOpenFiles), logs: map[ID]*Log{}, futures: map[ID]*Log{}, stop: make(chan struct{})}
+	s.census.memory = o.ProducerMemory
 	s.cleaner = newCleaner(s)
 	s.scrubber.store, s.scrubber.throttle.clock = s, o.Clock
 	if err := s.open(ctx); err != nil {

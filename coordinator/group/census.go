@@ -39,4 +39,5 @@ func (s *shard) recount() {
 func (s *shard) count(more int) {
 	s.counted += more
 	s.total.Add(int64(more))
+	s.cfg.Memory.Change(int64(more) * GroupBytes)
 }

@@ -9,6 +9,7 @@ import (
 	"grete/cluster/metadata"
 	"grete/coordinator"
 	"grete/internal/clock"
+	"grete/internal/memory"
 	"grete/protocol/batch"
 )
 
@@ -19,16 +20,20 @@ const newMemberJoinTimeoutMs = 5 * 60 * 1000
 // DefaultMaxGroups bounds the groups of a broker that has memory for them.
 const DefaultMaxGroups = 1_000_000
 
+// GroupBytes is what a group with a member and some offsets takes.
+const GroupBytes = 4 << 10
+
 // Config holds Kafka's properties, named in comments.
 type Config struct {
-	MinSessionTimeoutMs             int32 // group.min.session.timeout.ms
-	MaxSessionTimeoutMs             int32 // group.max.session.timeout.ms
-	InitialRebalanceDelayMs         int32 // group.initial.rebalance.delay.ms
-	MaxSize                         int   // group.max.size
-	MaxGroups                       int   // of all shards together; not Kafka's
-	OffsetMetadataMaxBytes          int   // offset.metadata.max.bytes
-	OffsetsRetentionMs              int64 // offsets.retention.minutes
-	OffsetsRetentionCheckIntervalMs int64 // offsets.retention.check.interval.ms
+	MinSessionTimeoutMs             int32           // group.min.session.timeout.ms
+	MaxSessionTimeoutMs             int32           // group.max.session.timeout.ms
+	InitialRebalanceDelayMs         int32           // group.initial.rebalance.delay.ms
+	MaxSize                         int             // group.max.size
+	MaxGroups                       int             // of all shards together; not Kafka's
+	Memory                          *memory.Account // that groups are counted in; nil: they are not
+	OffsetMetadataMaxBytes          int             // offset.metadata.max.bytes
+	OffsetsRetentionMs              int64           // offsets.retention.minutes
+	OffsetsRetentionCheckIntervalMs int64           // offsets.retention.check.interval.ms
 	Consumer                        ConsumerConfig
 	CommitTimeoutMs                 int64       // offsets.commit.timeout.ms
 	LoadBufferBytes                 int         // offsets.load.buffer.size

@@ -61,6 +61,17 @@ func (a *Account) take(n int64) bool {
 // Force takes n bytes, beyond the share if need be. It is for what exists already, and for the cluster's own work.
 func (a *Account) Force(n int64) { a.used.Add(n) }
 
+// Change takes n bytes, beyond the share if need be, or returns -n; a nil account counts nothing.
+func (a *Account) Change(n int64) {
+	switch {
+	case a == nil:
+	case n > 0:
+		a.Force(n)
+	case n < 0:
+		a.Give(-n)
+	}
+}
+
 // Give returns n bytes.
 func (a *Account) Give(n int64) {
 	a.used.Add(-n)

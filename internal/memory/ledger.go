@@ -18,6 +18,8 @@ type Ledger struct {
 	Responses *Account // responses being built, or waiting to be sent
 	Sessions  *Account // fetch sessions
 	Inflated  *Account // records that are decompressed to be compressed anew
+	Groups    *Account // groups with their members and offsets
+	Producers *Account // what logs remember of producers
 }
 
 // New makes a ledger of limitBytes; 0 or less means defaultLimit.
@@ -35,7 +37,9 @@ func New(limitBytes int64) *Ledger {
 		Peers:     account("peers", 16, 256*mib),
 		Responses: account("responses", 8, 512*mib),
 		Sessions:  account("fetch_sessions", 32, 256*mib),
-		Inflated:  account("inflated_records", 8, 512*mib),
+		Inflated:  account("inflated_records", 16, 512*mib),
+		Groups:    account("groups", 8, 4096*mib),
+		Producers: account("producers", 16, 512*mib),
 	}
 }
 
@@ -54,9 +58,9 @@ func (l *Ledger) WithRequests(bytes int64) *Ledger {
 }
 
 // HeldBytes is the most that compaction holds of one compressed batch: a rebuild takes several times as much.
-func (l *Ledger) HeldBytes() int { return int(l.Inflated.share / 4) }
+func (l *Ledger) HeldBytes() int { return int(l.Inflated.share / 2) }
 
 // Accounts are all borrowers'.
 func (l *Ledger) Accounts() []*Account {
-	return []*Account{l.Requests, l.Small, l.Peers, l.Responses, l.Sessions, l.Inflated}
+	return []*Account{l.Requests, l.Small, l.Peers, l.Responses, l.Sessions, l.Inflated, l.Groups, l.Producers}
 }

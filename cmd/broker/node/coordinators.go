@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"runtime/debug"
 
 	"github.com/google/uuid"
 
@@ -11,13 +10,14 @@ import (
 	"grete/coordinator/group"
 	"grete/handlers"
 	"grete/internal/config"
+	"grete/internal/memory"
 	"grete/protocol/batch"
 )
 
 const offsetsTopic = "__consumer_offsets"
 
 func (n *Node) startCoordinators(context.Context) error {
-	cfg, err := groupConfig(n.o.Config.Layers)
+	cfg, err := n.groupConfig(n.o.Config.Layers)
 	if err != nil {
 		return err
 	}
@@ -30,14 +30,15 @@ func (n *Node) startCoordinators(context.Context) error {
 	return nil
 }
 
-func groupConfig(l config.Layers) (group.Config, error) {
+func (n *Node) groupConfig(l config.Layers) (group.Config, error) {
 	assignors, err := group.ParseAssignors(l.List("group.consumer.assignors"))
 	return group.Config{
 		MinSessionTimeoutMs:             int32(l.Int("group.min.session.timeout.ms")),
 		MaxSessionTimeoutMs:             int32(l.Int("group.max.session.timeout.ms")),
 		InitialRebalanceDelayMs:         int32(l.Int("group.initial.rebalance.delay.ms")),
 		MaxSize:                         int(l.Int("group.max.size")),
-		MaxGroups:                       maxGroups(debug.SetMemoryLimit(-1)),
+		MaxGroups:                       maxGroups(n.o.Memory.Groups),
+		Memory:                          n.o.Memory.Groups,
 		OffsetMetadataMaxBytes:          int(l.Int("offset.metadata.max.bytes")),
 		OffsetsRetentionMs:              l.Int("offsets.retention.minutes") * 60_000,
 		OffsetsRetentionCheckIntervalMs: l.Int("offsets.retention.check.interval.ms"),
@@ -48,15 +49,9 @@ func groupConfig(l config.Layers) (group.Config, error) {
 	}, err
 }
 
-// groupBytes is what a group with a member and some offsets takes, and groupShare the part of the memory that groups may.
-const (
-	groupBytes = 4 << 10
-	groupShare = 4
-)
-
-// maxGroups bounds the broker's groups to what the process's memory limit has room for; without a limit it is math.MaxInt64.
-func maxGroups(limitBytes int64) int {
-	return int(min(limitBytes/groupShare/groupBytes, group.DefaultMaxGroups))
+// maxGroups bounds the broker's groups to what their share of the memory has room for.
+func maxGroups(a *memory.Account) int {
+	return int(min(a.ShareBytes()/group.GroupBytes, group.DefaultMaxGroups))
 }
 
 func consumerConfig(l config.Layers, assignors []string) group.ConsumerConfig {

@@ -51,6 +51,7 @@ func (n *Node) openStore(ctx context.Context) error {
 		CheckInterval:                 millis(cfg.Int("log.retention.check.interval.ms")),
 		ProducerCheckInterval:         millis(cfg.Int("producer.id.expiration.check.interval.ms")),
 		FlushOffsetCheckpointInterval: millis(cfg.Int("log.flush.offset.checkpoint.interval.ms")),
+		ProducerMemory:                n.o.Memory.Producers,
 		MaxOpenFiles:                  processDescriptors().files,
 		OnDirOffline:                  n.dirOffline,
 		OnDamage:                      n.damaged,
