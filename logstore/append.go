@@ -30,7 +30,7 @@ func (l *Log) Append(b batch.Batch, epoch int32) (AppendInfo, error) {
 func (l *Log) AppendWith(b batch.Batch, epoch int32, o AppendOptions) (AppendInfo, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.usable("append"); err != nil {
+	if err := l.writable("append"); err != nil {
 		return AppendInfo{}, err
 	}
 	duplicate, err := l.producers.check(b, o)
@@ -76,7 +76,7 @@ func (l *Log) repeated(m *batchMeta) AppendInfo {
 func (l *Log) AppendAsFollower(raw []byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.usable("append"); err != nil {
+	if err := l.writable("append"); err != nil {
 		return err
 	}
 	for len(raw) > 0 {
@@ -129,9 +129,10 @@ func (l *Log) writeBatches(raw []byte, s span) error {
 	if err != nil {
 		return err
 	}
-	if err := l.writer.reserve(seg); err != nil {
+	if err := errors.Join(l.writer.reserve(seg), l.reserveAborted(seg, raw)); err != nil {
 		return l.failed("append", s.first, err)
 	}
+	defer seg.txns.settle()
 	pos := seg.size.Load()
 	if err := l.writeData(seg, raw, pos); err != nil {
 		return l.failed("append", s.first, err)

@@ -156,7 +156,10 @@ func (p *cleanPass) cleanGroup(group []*segment, txns *cleanedTxns) (err error) 
 			err = &writeError{e}
 		}
 	}()
-	g := groupPass{cleanPass: p, w: w, txns: txns, last: p.log.lastOfProducers()}
+	g := groupPass{cleanPass: p, w: w, txns: txns}
+	if g.last, err = p.log.lastOfProducers(); err != nil {
+		return err
+	}
 	for _, s := range group {
 		if err := g.cleanSegment(s); err != nil {
 			return err
@@ -238,9 +241,12 @@ type lastOfProducer struct {
 	epoch  int16
 }
 
-func (l *Log) lastOfProducers() map[int64]lastOfProducer {
+func (l *Log) lastOfProducers() (map[int64]lastOfProducer, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if err := l.writable("compact"); err != nil {
+		return nil, err
+	}
 	last := make(map[int64]lastOfProducer, len(l.producers.producers))
 	for id, e := range l.producers.producers {
 		p := lastOfProducer{-1, e.epoch}
@@ -249,7 +255,7 @@ func (l *Log) lastOfProducers() map[int64]lastOfProducer {
 		}
 		last[id] = p
 	}
-	return last
+	return last, nil
 }
 
 func (g *groupPass) isLastOfProducer(b batch.Batch) bool {

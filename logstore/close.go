@@ -106,6 +106,9 @@ func (l *Log) closing() (flushWork, error) {
 
 // finish writes what memory alone holds: index tails and producer state.
 func (l *Log) finish() error {
+	if err := l.refreshProducers(); err != nil {
+		return err
+	}
 	active := l.active()
 	if l.writer != nil {
 		if err := l.writer.finish(active); err != nil {
@@ -126,5 +129,5 @@ func (l *Log) finish() error {
 }
 
 func (l *Log) idle(w flushWork) bool {
-	return l.writer == nil && l.durable.Load() == w.end && len(w.closedSegments) == 0 && !w.entries.dirty() && !w.parent.dirty() && w.epochs == nil
+	return l.writer == nil && !l.active().stale.Load() && l.durable.Load() == w.end && len(w.closedSegments) == 0 && !w.entries.dirty() && !w.parent.dirty() && w.epochs == nil
 }

@@ -27,17 +27,25 @@ type flushWaiter struct {
 	done   func(error)
 }
 
-// FlushAsync calls done (on another goroutine) once everything below offset is fsynced; concurrent calls share fsyncs
-// and appends go on meanwhile. An error has taken the directory offline.
+// FlushAsync calls done once everything below offset is fsynced: at once where that is so already, or the log refuses, else on
+// another goroutine. Concurrent calls share fsyncs and appends go on meanwhile. ErrOffline: the directory is offline. ErrClosed: the log
+// is no longer used. Any other error heals, or is of offset.
 func (l *Log) FlushAsync(offset int64, done func(error)) {
+	waits, err := l.awaitFlush(offset, done)
+	if !waits {
+		done(err)
+	}
+}
+
+func (l *Log) awaitFlush(offset int64, done func(error)) (waits bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.flushRefusal(offset); err != nil || l.durable.Load() >= offset {
-		l.store.background.Go(func() { done(err) })
-		return
+		return false, err
 	}
 	l.flushes.waiters = append(l.flushes.waiters, flushWaiter{offset, done})
 	l.startFlush()
+	return true, nil
 }
 
 func (l *Log) flushRefusal(offset int64) error {

@@ -49,6 +49,8 @@ type Log struct {
 	mu        sched.Mutex
 	writer    *writer // nil until the first append to the active segment
 	producers producerState
+	// producersStale: the log was truncated, and the producer state could not be read again yet.
+	producersStale bool
 	flushes   flushState
 	// entries and parent: files were created or removed that the partition's directory, or this directory that the
 	// log directory, may not know after a crash. fsynced data is worth nothing before both are synced.
@@ -124,12 +126,22 @@ func (l *Log) SetHighWatermark(offset int64) {
 	}
 }
 
-// LastStableOffset is the first unstable offset, or the high watermark.
-func (l *Log) LastStableOffset() int64 {
-	unstable := l.firstUnstable.Load()
+// Offsets are those between which a log is read, of one moment or of moments in this order, so that
+// Start ≤ LastStable ≤ HighWatermark ≤ End while nothing is truncated.
+type Offsets struct{ Start, LastStable, HighWatermark, End int64 }
+
+// Offsets loads the high watermark before the first unstable offset: a transaction that begins between the two lies above it. The other
+// way round an open transaction that is already below the high watermark would count as stable.
+func (l *Log) Offsets() Offsets {
+	o := Offsets{Start: l.StartOffset(), HighWatermark: l.HighWatermark()}
 	sched.Yield()
-	return max(min(unstable, l.highWatermark.Load()), l.StartOffset())
+	o.LastStable = max(min(l.firstUnstable.Load(), o.HighWatermark), o.Start)
+	o.End = l.EndOffset()
+	return o
 }
+
+// LastStableOffset is the first unstable offset, or the high watermark.
+func (l *Log) LastStableOffset() int64 { return l.Offsets().LastStable }
 
 // file is the path of a file of the partition's directory.
 func (l *Log) file(name string) string { return path.Join(*l.path.Load(), name) }
@@ -157,12 +169,29 @@ func (l *Log) usable(op string) error {
 	return nil
 }
 
+// writable is usable for work that needs to know the producers; it reads them again where a truncation could not. Callers hold mu.
+func (l *Log) writable(op string) error {
+	if err := l.usable(op); err != nil {
+		return err
+	}
+	if err := l.refreshProducers(); err != nil {
+		return l.failed(op, -1, err)
+	}
+	return nil
+}
+
 // failed answers an operation whose IO error leaves the files unknown: the directory goes offline, unless the
-// error is one that time heals and that changed nothing.
+// error is one that time heals. Where that has changed something already, broken answers it.
 func (l *Log) failed(op string, offset int64, err error) error {
 	if !Heals(err) {
 		l.dir.fail(err)
 		err = fmt.Errorf("%w: %w", ErrOffline, err)
 	}
 	return l.fault(op, offset, err)
+}
+
+// broken answers an operation that failed in the middle, whatever the error: the directory goes offline.
+func (l *Log) broken(op string, offset int64, err error) error {
+	l.dir.fail(err)
+	return l.fault(op, offset, fmt.Errorf("%w: %w", ErrOffline, err))
 }

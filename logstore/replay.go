@@ -13,7 +13,7 @@ func (l *Log) noteProducer(seg *segment, b batch.Batch) {
 	aborted, ok := l.producers.update(b)
 	if ok {
 		seg.indexDirty = true
-		if err := l.noteAborted(seg, aborted); err != nil {
+		if err := seg.txns.append(aborted); err != nil {
 			l.dir.fail(err)
 		}
 	}
@@ -22,20 +22,34 @@ func (l *Log) noteProducer(seg *segment, b batch.Batch) {
 	}
 }
 
-// noteAborted adds the entry of a marker that was just written. Where it is the first since the segment was loaded, and what the
-// file had is missing, that is found first: the new entry would hide the loss.
-func (l *Log) noteAborted(seg *segment, aborted AbortedTxn) error {
+// reserveAborted makes room in the transaction index for the abort markers among batches that are about to be written, so that only a broken
+// disk keeps their entries from being written. Where they are the first since the segment was loaded, and what the file had is missing,
+// that is found before: the new entries would hide the loss.
+func (l *Log) reserveAborted(seg *segment, raw []byte) error {
+	aborts := 0
+	for len(raw) > 0 {
+		size, _ := batchSize(raw)
+		if b := batch.Batch(raw[:size]); b.Control() {
+			if marker, err := parseEndMarker(b); err == nil && !marker.commit {
+				aborts++
+			}
+		}
+		raw = raw[size:]
+	}
+	if aborts == 0 {
+		return nil
+	}
 	if err := l.checkTxnIndexHolding(seg); err != nil {
 		return err
 	}
-	if aborted.LastOffset <= seg.txns.last { // found with them
-		return nil
-	}
-	return seg.txns.append(aborted)
+	return seg.txns.reserve(aborts)
 }
 
 // advanceUnstable publishes the first unstable offset. Callers hold mu.
 func (l *Log) advanceUnstable() {
+	if l.producersStale {
+		return // what was published of the longer log is at most too small
+	}
 	l.producers.onHighWatermark(l.highWatermark.Load())
 	first := l.producers.firstUnstable()
 	if first < 0 {

@@ -161,7 +161,7 @@ func (l *Log) segmentTimeMs(s *segment) (int64, error) {
 func (l *Log) rollForRetention(start int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.usable("roll"); err != nil {
+	if err := l.writable("roll"); err != nil {
 		return err
 	}
 	if start != l.EndOffset() || l.active().size.Load() == 0 {

@@ -37,6 +37,7 @@ type segment struct {
 	// indexed: both index files have been loaded and looked sane, or were rebuilt. indexMu: one does it.
 	indexed atomic.Bool
 	rebuilt atomic.Bool
+	stale   atomic.Bool // the index files are of before a truncation
 	indexMu sched.Mutex
 	// indexDirty: the index files hold more than was synced. Log.mu.
 	indexDirty bool
@@ -139,6 +140,12 @@ func (s *segment) setLargest(t timestampAt) {
 	s.largestMu.Lock()
 	defer s.largestMu.Unlock()
 	s.largest, s.largestKnown = t, true
+}
+
+func (s *segment) forgetLargest() {
+	s.largestMu.Lock()
+	defer s.largestMu.Unlock()
+	s.largestKnown = false
 }
 
 // largestTimestamp is the largest timestamp in the segment, -1 without one.
@@ -261,7 +268,7 @@ func (s *segment) scanTo(scan *headerScanner, from, offset int64) (found, error)
 		if f.lastOffset >= offset {
 			return f, nil
 		}
-		if previous-from > allowed && !s.rebuilt.Load() {
+		if previous-from > allowed && !s.rebuilt.Load() && !s.stale.Load() {
 			return found{}, errIndexSuspicious
 		}
 		previous, pos = pos, pos+f.size
@@ -278,7 +285,9 @@ func suspicious(err error) error {
 
 // entryFrom is the first offset entry at or after a position, held against the log.
 func (s *segment) entryFrom(pos int64) (offsetEntry, bool, error) {
-	if err := s.ensureIndexes(); err != nil {
+	if err := s.ensureIndexes(); Heals(err) {
+		return offsetEntry{}, false, errIndexSuspicious
+	} else if err != nil {
 		return offsetEntry{}, false, err
 	}
 	var raw [maxEntryBytes]byte
@@ -320,9 +329,12 @@ func (s *segment) verify(e offsetEntry) error {
 	return nil
 }
 
-// floorEntry is the last offset entry at or below offset.
+// floorEntry is the last offset entry at or below offset; none where the index can be neither read nor made again for want of space or
+// descriptors: reads then go through the log itself.
 func (s *segment) floorEntry(offset int64) (offsetEntry, bool, error) {
-	if err := s.ensureIndexes(); err != nil {
+	if err := s.ensureIndexes(); Heals(err) {
+		return offsetEntry{}, false, nil
+	} else if err != nil {
 		return offsetEntry{}, false, err
 	}
 	relative := int32(min(max(offset-s.base, -1), math.MaxInt32))

@@ -20,10 +20,14 @@ func (s *segment) ensureIndexes() error {
 	if s.indexed.Load() {
 		return nil
 	}
+	if s.stale.Load() {
+		return s.rebuildIndexes()
+	}
 	err := s.loadIndexes()
 	if errors.Is(err, ErrCorrupt) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, errIndexSuspicious) {
 		s.log.store.o.Log.Warn().Str("log", s.log.id.String()).Int64("segment", s.base).Err(err).Msg("rebuilding indexes")
 		err = s.rebuildIndexes()
+		s.stale.Store(Heals(err))
 	}
 	s.indexed.Store(err == nil)
 	return err
@@ -61,8 +65,10 @@ func (s *segment) checkIndexes() error {
 	if size == 0 {
 		return nil
 	}
-	if s.offsets.len() == 0 && size > int64(s.log.config().IndexIntervalBytes) {
-		return errIndexSuspicious
+	if s.offsets.len() == 0 {
+		if err := s.checkUnindexed(size); err != nil {
+			return err
+		}
 	}
 	var raw [maxEntryBytes]byte
 	some, err := s.times.last(&raw)
@@ -83,6 +89,29 @@ func (s *segment) checkIndexes() error {
 		return err
 	}
 	return checkTimeEntry(o, pos, size, s.base, last)
+}
+
+// checkUnindexed accepts an empty offset index only where no batch begins beyond the index interval: an entry is due with the append after so
+// many bytes, so that a segment of one large batch has none.
+func (s *segment) checkUnindexed(size int64) error {
+	interval := int64(s.log.config().IndexIntervalBytes)
+	if size <= interval {
+		return nil
+	}
+	o, err := s.openData()
+	if err != nil {
+		return err
+	}
+	defer o.release()
+	due := false
+	err = walkHeaders(o, 0, size, func(pos int64, _ batch.Batch) bool {
+		due = pos > interval
+		return !due
+	})
+	if due || errors.Is(err, ErrCorrupt) {
+		return errIndexSuspicious
+	}
+	return err
 }
 
 // checkUntimed accepts an empty time index only where the first batch has no timestamp.
@@ -161,6 +190,7 @@ func (s *segment) adoptIndexes(built *indexBuilder, write func(fs vfs.FS, name s
 			return err
 		}
 	}
+	s.stale.Store(false)
 	s.rebuilt.Store(true)
 	s.indexed.Store(true)
 	s.setLargest(built.largest)

@@ -37,7 +37,7 @@ func (l *Log) TruncateTo(offset int64) error {
 		do = l.restartAt
 	}
 	if err := do(offset); err != nil {
-		return l.failed("truncate", offset, err)
+		return l.broken("truncate", offset, err)
 	}
 	return nil
 }
@@ -55,7 +55,7 @@ func (l *Log) RestartAt(offset int64) error {
 		return l.failed("restart", offset, err)
 	}
 	if err := l.restartAt(offset); err != nil {
-		return l.failed("restart", offset, err)
+		return l.broken("restart", offset, err)
 	}
 	return nil
 }
@@ -116,7 +116,27 @@ func (l *Log) truncateInside(offset int64) error {
 	}
 	l.setSegments(segments[:keep:keep])
 	l.afterTruncation(last, offset)
-	return l.rebuildProducers(offset)
+	return l.producersAfterTruncation()
+}
+
+// producersAfterTruncation reads the producer state again, or leaves that to the next that needs it where space or descriptors lack.
+func (l *Log) producersAfterTruncation() error {
+	l.producersStale = true
+	if err := l.refreshProducers(); !Heals(err) {
+		return err
+	}
+	return nil
+}
+
+// refreshProducers makes the producer state that of the log. Callers hold mu.
+func (l *Log) refreshProducers() error {
+	if !l.producersStale {
+		return nil
+	}
+	l.producersStale = false
+	err := l.rebuildProducers(l.EndOffset())
+	l.producersStale = err != nil
+	return err
 }
 
 // removeForGood removes segments, the last first, so that no crash brings one back behind the log's new end.
@@ -150,12 +170,27 @@ func (l *Log) cutSegment(s *segment, offset int64) error {
 		return err
 	}
 	s.openAtEnd.Store(openUnread)
+	return s.cutIndexes(offset)
+}
+
+// cutIndexes brings the index files of a segment whose data was cut up to date. What lacks space or descriptors for that is made again
+// before it is used next.
+func (s *segment) cutIndexes(offset int64) error {
 	if err := s.txns.truncateTo(offset); err != nil {
-		return err
+		if !Heals(err) {
+			return err
+		}
+		s.txnsChecked.Store(false)
 	}
 	s.indexMu.Lock()
 	defer s.indexMu.Unlock()
-	return s.rebuildIndexes()
+	s.stale.Store(true)
+	s.forgetLargest()
+	if err := s.rebuildIndexes(); !Heals(err) {
+		return err
+	}
+	s.indexed.Store(false)
+	return nil
 }
 
 // cutData shortens the file and syncs it: bytes that came back after a crash would be taken for the log.
@@ -190,7 +225,7 @@ func (l *Log) restartAt(offset int64) error {
 	l.durable.Store(offset)
 	l.recovery.Store(offset)
 	l.afterTruncation(next, offset)
-	return l.rebuildProducers(offset)
+	return l.producersAfterTruncation()
 }
 
 func (l *Log) afterTruncation(last *segment, end int64) {

@@ -30,6 +30,8 @@ type txnIndex struct {
 	file  lazyFile
 	count atomic.Int64 // entries; -1 until the file was looked at
 	last  int64        // last entry's LastOffset, of changes' knowledge only; -1 when none
+	// reserved is the file, kept open between reserve and settle; its size is then that of room for more entries.
+	reserved *openFile
 }
 
 func newTxnIndex(cache *fileCache, base int64, path func() string) *txnIndex {
@@ -66,8 +68,8 @@ func (x *txnIndex) open() (*openFile, error) {
 	return x.cache.acquire(&x.file, x.path)
 }
 
-// append adds the transaction that a marker at the log's end has aborted.
-func (x *txnIndex) append(txn AbortedTxn) error {
+// reserve makes room for so many more entries: until settle, append needs neither space nor a descriptor.
+func (x *txnIndex) reserve(entries int) error {
 	n, err := x.entries()
 	if err != nil {
 		return err
@@ -77,16 +79,46 @@ func (x *txnIndex) append(txn AbortedTxn) error {
 			return err
 		}
 	}
-	if txn.LastOffset <= x.last {
-		return fmt.Errorf("%w: transaction index entry at %d after %d", ErrCorrupt, txn.LastOffset, x.last)
-	}
 	f, err := x.open()
 	if err != nil {
 		return err
 	}
-	defer f.release()
+	if _, err := f.WriteAt(make([]byte, entries*txnEntryBytes), n*txnEntryBytes); err != nil {
+		_ = f.Truncate(n * txnEntryBytes) // a cut entry at the end is not there, and is written over
+		f.release()
+		return err
+	}
+	x.reserved = f
+	return nil
+}
+
+// settle gives back the room that no entry was put into.
+func (x *txnIndex) settle() {
+	if x.reserved == nil {
+		return
+	}
+	_ = x.reserved.Truncate(x.count.Load() * txnEntryBytes) // an empty entry that stays is found at the next start
+	x.reserved.release()
+	x.reserved = nil
+}
+
+// append adds the transaction that a marker at the log's end has aborted.
+func (x *txnIndex) append(txn AbortedTxn) error {
+	n, err := x.entries()
+	if err != nil {
+		return err
+	}
+	if txn.LastOffset <= x.last {
+		return fmt.Errorf("%w: transaction index entry at %d after %d", ErrCorrupt, txn.LastOffset, x.last)
+	}
+	if x.reserved == nil {
+		if err := x.reserve(1); err != nil {
+			return err
+		}
+		defer x.settle()
+	}
 	var entry [txnEntryBytes]byte
-	if _, err := f.WriteAt(appendTxnEntry(entry[:0], txn), n*txnEntryBytes); err != nil {
+	if _, err := x.reserved.WriteAt(appendTxnEntry(entry[:0], txn), n*txnEntryBytes); err != nil {
 		return err
 	}
 	x.last = txn.LastOffset

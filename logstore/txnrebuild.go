@@ -140,7 +140,7 @@ func (l *Log) abortedIn(s *segment) ([]AbortedTxn, error) {
 func (l *Log) mayHoldMarkers(s *segment) bool {
 	segments := l.segments()
 	i := slices.Index(segments, s)
-	if i < 0 || l.outlivesProducers(segments, i) {
+	if i < 0 || l.producersStale || l.outlivesProducers(segments, i) {
 		return true
 	}
 	ended := func(e *producerEntry) bool { return e.coordinatorEpoch >= 0 }

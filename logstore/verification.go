@@ -92,7 +92,7 @@ type AppendOptions struct {
 func (l *Log) StartVerification(producerID int64, epoch int16, baseSequence int32, epochBump bool) (guard uint64, open bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.usable("verify"); err != nil {
+	if err := l.writable("verify"); err != nil {
 		return 0, false, err
 	}
 	p := &l.producers

@@ -1,0 +1,148 @@
+package logstore
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"grete/internal/vfs"
+	"grete/protocol/batch"
+)
+
+// lacking has a log in which a transaction of producer 1 is open, and which the test's file system may starve.
+func lacking(t *testing.T) (*vfs.Faulty, Options, *Store, *Log) {
+	t.Helper()
+	faulty := vfs.NewFaulty(vfs.NewMem())
+	o := testOptions(faulty)
+	s := openTest(t, o)
+	l := createTest(t, s, testConfig())
+	for i := range 60 { // several segments
+		appendTest(t, l, plain(t, 1, 150, int64(i)))
+	}
+	appendTest(t, l, producing{pid: 1, txn: true}.at(t, 0))
+	t.Cleanup(func() { faulty.Heal(); _ = s.Close() })
+	return faulty, o, s, l
+}
+
+// TestAbortMarkerWithoutItsIndexEntry: where the transaction index lacks space or a descriptor, the marker is refused, and neither
+// it nor the directory suffers.
+func TestAbortMarkerWithoutItsIndexEntry(t *testing.T) {
+	for _, why := range []error{syscall.ENOSPC, syscall.EMFILE} {
+		t.Run(why.Error(), func(t *testing.T) {
+			faulty, _, s, l := lacking(t)
+			end := l.EndOffset()
+			faulty.Lack(txnIndexSuffix, why)
+			abort := func() error {
+				_, err := l.AppendWith(marker(t, 0, 1, 0, false, 0), 0, AppendOptions{Coordinator: true})
+				return err
+			}
+			if err := abort(); !errors.Is(err, why) || l.EndOffset() != end {
+				t.Fatalf("the marker: %v, the log ends at %d", err, l.EndOffset())
+			}
+			if err := s.dirs[0].offlineError(); err != nil {
+				t.Fatal(err)
+			}
+			appendTest(t, l, plain(t, 1, 10, 1)) // needs no transaction index
+			faulty.Heal()
+			must(t, abort())
+			l.SetHighWatermark(l.EndOffset())
+			if got := aborted(t, l); len(got) != 1 || got[0].FirstOffset != end-1 {
+				t.Fatalf("aborted: %+v", got)
+			}
+		})
+	}
+}
+
+// TestTruncationLacksDerivedFiles: a truncation that cannot write what a log derives from its batches succeeds all the same: reads go on,
+// and appends once the lack is over.
+func TestTruncationLacksDerivedFiles(t *testing.T) {
+	for _, part := range []string{indexSuffix, timeIndexSuffix, txnIndexSuffix, snapshotSuffix, leaderEpochFile} {
+		for _, why := range []error{syscall.ENOSPC, syscall.EMFILE} {
+			t.Run(part+" "+why.Error(), func(t *testing.T) {
+				faulty, o, s, l := lacking(t)
+				mark := marker(t, 0, 1, 0, false, 0)
+				_, err := l.AppendWith(mark, 0, AppendOptions{Coordinator: true})
+				must(t, err)
+				before := readBatches(t, l, 0, l.EndOffset())
+				for _, to := range []int64{l.EndOffset() - 1, 43, 7} { // the marker; in the middle; in the first segment
+					faulty.Lack(part, why)
+					must(t, l.TruncateTo(to))
+					checkAll(t, l, before[:to])
+					if _, err := l.Append(plain(t, 1, 150, 100), 0); err != nil && !errors.Is(err, why) {
+						t.Fatalf("append: %v", err)
+					}
+					faulty.Heal()
+					must(t, l.TruncateTo(to))
+					appendTest(t, l, plain(t, 1, 150, 100))
+					checkAll(t, l, append(before[:to:to], readBatches(t, l, to, to+1)...))
+					if open := l.firstUnstable.Load(); to > 60 && open != 60 || to < 60 && open != noUnstable {
+						t.Fatalf("truncated to %d: first unstable offset %d", to, open)
+					}
+				}
+				end := l.EndOffset()
+				must(t, s.Close())
+				again := openTest(t, o)
+				defer again.Close()
+				if got := again.Log(testID); got.EndOffset() != end {
+					t.Fatalf("ends at %d, not at %d", got.EndOffset(), end)
+				}
+			})
+		}
+	}
+}
+
+// TestCleanRestartIsSilent: healthy data makes no line at a start, nor at its first use, whatever its batches' sizes.
+func TestCleanRestartIsSilent(t *testing.T) {
+	for name, sizes := range map[string][]int{
+		"nothing": {}, "one small": {10}, "one large": {20_000}, "two medium": {3000, 3000}, "large and small": {20_000, 10},
+		"many": {500, 1000, 1500, 10, 10, 10, 2000, 3000, 3000}, "segments of one": {3900, 3900, 3900},
+	} {
+		for _, interval := range []int32{0, 4096} {
+			t.Run(fmt.Sprint(name, interval), func(t *testing.T) {
+				c := testConfig()
+				c.IndexIntervalBytes = interval
+				if name != "segments of one" {
+					c.SegmentBytes = 1 << 20
+				}
+				var lines bytes.Buffer
+				o := testOptions(vfs.NewMem())
+				o.Defaults, o.Log = c, zerolog.New(&lines)
+				s := openTest(t, o)
+				l := createTest(t, s, c)
+				var written []batch.Batch
+				for i, size := range sizes {
+					b := plain(t, 1, size, int64(i+1))
+					appendTest(t, l, b)
+					written = append(written, b)
+				}
+				for range 2 {
+					must(t, s.Close())
+					s = openTest(t, o)
+					l = s.Log(testID)
+					checkAll(t, l, written)
+				}
+				appendTest(t, l, plain(t, 1, 10, 50))
+				must(t, s.Close())
+				if strings.Contains(lines.String(), `"level"`) {
+					t.Error(lines.String())
+				}
+			})
+		}
+	}
+}
+
+// TestFlushOfAClosedLog: a closed store waits for no goroutine any more, so that none may begin.
+func TestFlushOfAClosedLog(t *testing.T) {
+	_, _, s, l := lacking(t)
+	must(t, s.Close())
+	var told error
+	l.FlushAsync(l.EndOffset(), func(err error) { told = err })
+	if !errors.Is(told, ErrClosed) {
+		t.Fatalf("told at once: %v", told)
+	}
+}
