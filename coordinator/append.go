@@ -156,20 +156,15 @@ func (p *parked) answer(err error) {
 	p.replies = nil
 }
 
-// release answers once everything in the log now is committed; at once where it is.
+// release answers once everything in the log now is committed, at once where it is: under the shard's own leadership, for under another
+// the log may hold other records.
 func (s *shard[M]) release(replies []Reply) {
-	switch {
-	case len(replies) == 0:
-		return
-	case s.log.HighWatermark() >= s.end:
-		for _, reply := range replies {
-			reply(nil)
-		}
+	if len(replies) == 0 {
 		return
 	}
 	p := &parked{count: &s.uncommitted, deadlineMs: s.nowMs + s.rt.opts.CommitTimeoutMs, replies: replies}
 	s.uncommitted.Add(int32(len(replies)))
-	s.log.AwaitCommitted(s.end, func(err error) {
+	s.log.AwaitCommitted(s.epoch, s.end, func(err error) {
 		if err != nil {
 			err = notCoordinator(err)
 		}

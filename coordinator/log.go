@@ -14,9 +14,9 @@ type PartitionLog interface {
 	AppendGuarded(epoch int32, b batch.Batch, guard uint64) (end int64, err error)
 	// AppendMarker writes a batch that ends a producer's transaction of that version (transaction.version).
 	AppendMarker(epoch int32, b batch.Batch, transactionVersion int8) (end int64, err error)
-	// AwaitCommitted calls done, possibly at once, when the high watermark has reached end, or with an error when
-	// leadership is lost first.
-	AwaitCommitted(end int64, done func(error))
+	// AwaitCommitted calls done, possibly at once, when the high watermark has reached end, or with an error when the
+	// leadership of epoch has ended first.
+	AwaitCommitted(epoch int32, end int64, done func(error))
 	// Read returns whole batches from offset, at least one when offset < EndOffset.
 	Read(offset int64, maxBytes int) ([]byte, error)
 	StartOffset() int64

@@ -22,6 +22,7 @@ const (
 type Appended struct {
 	logstore.AppendInfo
 	RecordCount int32
+	LeaderEpoch int32 // under which it was appended
 }
 
 // ProduceRequest is one partition of a Produce request.
@@ -47,11 +48,9 @@ func (p *Partition) produce(r ProduceRequest) (Appended, error) {
 	if err != nil {
 		return Appended{}, p.fail(err)
 	}
-	info, err := p.append(valid.Batch, NoEpoch, r.Acks == AckAll, logstore.AppendOptions{Guard: r.Guard})
-	if err != nil {
-		return Appended{}, err
-	}
-	return Appended{AppendInfo: info, RecordCount: valid.RecordCount}, nil
+	a, err := p.append(valid.Batch, NoEpoch, r.Acks == AckAll, logstore.AppendOptions{Guard: r.Guard})
+	a.RecordCount = valid.RecordCount
+	return a, err
 }
 
 var policies = sync.Pool{New: func() any { return &batch.Policy{} }}
@@ -69,7 +68,7 @@ func (p *Partition) validate(r ProduceRequest) (batch.Result, error) {
 // Committed says whether the high watermark has passed a already, with enough replicas in sync.
 func (p *Partition) Committed(a Appended) bool {
 	s := p.state.Load()
-	return s.leads(p.nodeID) && a.LastOffset < s.log.HighWatermark() && len(s.isr) >= s.minISR()
+	return s.leads(p.nodeID) && s.leaderEpoch == a.LeaderEpoch && a.LastOffset < s.log.HighWatermark() && len(s.isr) >= s.minISR()
 }
 
 // AwaitAck calls done once, possibly at once, when a may be acknowledged as acks asks: after the flush that it was
@@ -77,9 +76,9 @@ func (p *Partition) Committed(a Appended) bool {
 func (p *Partition) AwaitAck(a Appended, acks Ack, done func(error)) AckCancel {
 	switch {
 	case acks == AckAll:
-		return p.AwaitCommitted(a.LastOffset+1, done)
+		return p.AwaitCommitted(a.LeaderEpoch, a.LastOffset+1, done)
 	case a.FlushDue && acks == AckLeader:
-		return p.await(&ackWait{end: a.LastOffset + 1, durableOnly: true, done: done})
+		return p.await(&ackWait{epoch: a.LeaderEpoch, end: a.LastOffset + 1, durableOnly: true, done: done})
 	}
 	done(nil)
 	return func() bool { return false }
@@ -87,37 +86,35 @@ func (p *Partition) AwaitAck(a Appended, acks Ack, done func(error)) AckCancel {
 
 // append writes a batch that needs no more validation, as leader at epoch (NoEpoch: the current one), moves the high
 // watermark and wakes who waits. allReplicas refuses the write while too few replicas are in sync.
-func (p *Partition) append(b batch.Batch, epoch int32, allReplicas bool, o logstore.AppendOptions) (logstore.AppendInfo, error) {
-	info, startFlush, log, err := p.appendLocked(b, epoch, allReplicas, o)
+func (p *Partition) append(b batch.Batch, epoch int32, allReplicas bool, o logstore.AppendOptions) (Appended, error) {
+	a, due, err := p.appendLocked(b, epoch, allReplicas, o)
 	if err != nil {
-		return info, err
+		return Appended{}, err
 	}
-	if startFlush {
-		p.startFlush(log, info.LastOffset+1)
-	}
-	if !info.Duplicate {
+	p.startFlush(due)
+	if !a.Duplicate {
 		p.wake()
 	}
-	return info, nil
+	return a, nil
 }
 
-func (p *Partition) appendLocked(b batch.Batch, epoch int32, allReplicas bool, o logstore.AppendOptions) (info logstore.AppendInfo, startFlush bool, log *logstore.Log, err error) {
+func (p *Partition) appendLocked(b batch.Batch, epoch int32, allReplicas bool, o logstore.AppendOptions) (a Appended, due *flush, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s, err := p.check(epoch, true)
 	if err != nil {
-		return info, false, nil, err
+		return a, nil, err
 	}
 	if allReplicas && len(s.isr) < s.minISR() {
-		return info, false, nil, p.fail(ErrNotEnoughReplicas)
+		return a, nil, p.fail(ErrNotEnoughReplicas)
 	}
-	info, err = s.log.AppendWith(b, s.leaderEpoch, o)
+	info, err := s.log.AppendWith(b, s.leaderEpoch, o)
 	if err != nil {
-		return info, false, nil, p.fail(logError(err))
+		return a, nil, p.fail(logError(err))
 	}
 	if info.FlushDue && !info.Duplicate {
-		startFlush = p.flushDue(info.BaseOffset, info.LastOffset+1)
+		due = p.flushDue(s.log, info.BaseOffset, info.LastOffset+1)
 	}
 	p.advance(s)
-	return info, startFlush, s.log, nil
+	return Appended{AppendInfo: info, LeaderEpoch: s.leaderEpoch}, due, nil
 }

@@ -23,18 +23,23 @@ func (c coordinatorLog) AppendGuarded(epoch int32, b batch.Batch, guard uint64) 
 }
 
 func (c coordinatorLog) AppendMarker(epoch int32, b batch.Batch, transactionVersion int8) (int64, error) {
-	return c.p.appendMarker(b, epoch, transactionVersion)
+	return endOf(c.p.appendMarker(b, epoch, transactionVersion))
 }
 
 func (c coordinatorLog) append(b batch.Batch, epoch int32, o logstore.AppendOptions) (int64, error) {
-	info, err := c.p.append(b, epoch, true, o)
+	return endOf(c.p.append(b, epoch, true, o))
+}
+
+func endOf(a Appended, err error) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return info.LastOffset + 1, nil
+	return a.LastOffset + 1, nil
 }
 
-func (c coordinatorLog) AwaitCommitted(end int64, done func(error)) { c.p.AwaitCommitted(end, done) }
+func (c coordinatorLog) AwaitCommitted(epoch int32, end int64, done func(error)) {
+	c.p.AwaitCommitted(epoch, end, done)
+}
 
 func (c coordinatorLog) Read(offset int64, maxBytes int) ([]byte, error) {
 	res, err := c.p.Read(ReadRequest{

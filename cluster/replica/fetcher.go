@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -214,10 +215,23 @@ func (f *fetcher) shorten(req *kmsg.FetchRequest, wanted map[partitionKey]positi
 	}
 }
 
-// positions is where the fetch of each partition begins; one that follows no more is left out: it will be removed or added anew.
+// positions is where the fetch of each partition begins. One that follows no more is left out: it will be removed or added anew. One that
+// owes a flush is asked for after it; should the flush fail, the leader is told nothing of the partition until another succeeds.
 func (f *fetcher) positions(parts map[partitionKey]*followedPartition) map[partitionKey]position {
 	out := make(map[partitionKey]position, len(parts))
+	owing := map[partitionKey]*followedPartition{}
 	for key, p := range parts {
+		switch at, err := p.position(p.epoch); {
+		case err == nil:
+			out[key] = at
+		case errors.Is(err, errNotDurable):
+			owing[key] = p
+		default:
+			f.delay(p, err)
+		}
+	}
+	flushAll(owing)
+	for key, p := range owing {
 		at, err := p.position(p.epoch)
 		if err != nil {
 			f.delay(p, err)
@@ -226,6 +240,18 @@ func (f *fetcher) positions(parts map[partitionKey]*followedPartition) map[parti
 		out[key] = at
 	}
 	return out
+}
+
+// flushAll returns when the flushes of all partitions have ended.
+func flushAll(parts map[partitionKey]*followedPartition) {
+	var flushes sync.WaitGroup
+	for _, p := range parts {
+		if log := p.Log(); log != nil {
+			flushes.Add(1)
+			log.FlushAsync(log.EndOffset(), func(error) { flushes.Done() }) // position tells whether it succeeded
+		}
+	}
+	flushes.Wait()
 }
 
 // call sends req, on a new connection when there is none. mayHurry: it may wait at the leader.

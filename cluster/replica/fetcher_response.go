@@ -3,17 +3,13 @@ package replica
 import (
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// take does with each partition what the leader's answer asks for, and returns when what must be on disk before the next fetch is.
-// An error is the connection's.
+// take does with each partition what the leader's answer asks for. An error is the connection's.
 func (f *fetcher) take(parts map[partitionKey]*followedPartition, resp *kmsg.FetchResponse) error {
-	var flushes sync.WaitGroup
-	defer flushes.Wait()
 	for i := range resp.Topics {
 		t := &resp.Topics[i]
 		for j := range t.Partitions {
@@ -22,7 +18,7 @@ func (f *fetcher) take(parts map[partitionKey]*followedPartition, resp *kmsg.Fet
 			if p == nil {
 				continue // forgotten meanwhile
 			}
-			if err := f.takeOne(p, f.session.sent[key], &t.Partitions[j], &flushes); err != nil {
+			if err := f.takeOne(p, f.session.sent[key], &t.Partitions[j]); err != nil {
 				return err
 			}
 		}
@@ -30,13 +26,13 @@ func (f *fetcher) take(parts map[partitionKey]*followedPartition, resp *kmsg.Fet
 	return nil
 }
 
-func (f *fetcher) takeOne(p *followedPartition, asked position, answer *kmsg.FetchResponseTopicPartition, flushes *sync.WaitGroup) error {
+func (f *fetcher) takeOne(p *followedPartition, asked position, answer *kmsg.FetchResponseTopicPartition) error {
 	var err error
 	switch code := kerr.TypedErrorForCode(answer.ErrorCode); {
 	case code == nil && answer.DivergingEpoch.EndOffset >= 0:
 		err = p.reconcile(p.epoch, EpochEnd{answer.DivergingEpoch.Epoch, answer.DivergingEpoch.EndOffset})
 	case code == nil:
-		err = f.append(p, asked, answer, flushes)
+		err = f.append(p, asked, answer)
 	case code == kerr.OffsetOutOfRange:
 		lost, failed := f.outOfRange(p)
 		if lost != nil {
@@ -63,20 +59,14 @@ func (f *fetcher) recovered(p *followedPartition) {
 	p.failures = 0
 }
 
-func (f *fetcher) append(p *followedPartition, asked position, answer *kmsg.FetchResponseTopicPartition, flushes *sync.WaitGroup) error {
-	flushDue, err := p.replicate(p.epoch, fetched{
+func (f *fetcher) append(p *followedPartition, asked position, answer *kmsg.FetchResponseTopicPartition) error {
+	err := p.replicate(p.epoch, fetched{
 		offset: asked.offset, records: answer.RecordBatches, highWatermark: answer.HighWatermark, logStart: answer.LogStartOffset,
 	})
 	if err != nil {
 		return err
 	}
-	log := p.Log()
-	p.lag.Store(max(answer.HighWatermark-log.EndOffset(), 0))
-	if !flushDue {
-		return nil
-	}
-	flushes.Add(1)
-	log.FlushAsync(log.EndOffset(), func(error) { flushes.Done() }) // a failure has taken the directory offline
+	p.lag.Store(max(answer.HighWatermark-p.Log().EndOffset(), 0))
 	return nil
 }
 

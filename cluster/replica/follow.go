@@ -15,13 +15,16 @@ type position struct {
 	logStart    int64
 }
 
+// errNotDurable: flush.messages wants the log's end to be fsynced before the leader is told of it.
+var errNotDurable = errors.New("the log's end is not durable")
+
 // following names whom the partition follows; follows is false when it does not.
 func (p *Partition) following() (leader, epoch int32, follows bool) {
 	s := p.state.Load()
 	return s.leader, s.leaderEpoch, s.leader >= 0 && s.leader != p.nodeID && s.offline == nil
 }
 
-// position is that of a follower of epoch. Before the first fetch of a log that knows no epoch, what is not committed goes:
+// position is that of a follower of epoch, or errNotDurable. Before the first fetch of a log that knows no epoch, what is not committed goes:
 // nobody could find out that it diverges.
 func (p *Partition) position(epoch int32) (position, error) {
 	p.mu.Lock()
@@ -34,6 +37,9 @@ func (p *Partition) position(epoch int32) (position, error) {
 		if err := p.cutTo(s, s.log.HighWatermark()); err != nil {
 			return position{}, p.fail(logError(err))
 		}
+	}
+	if s.owesFlush() {
+		return position{}, p.fail(errNotDurable)
 	}
 	return position{epoch, s.log.EndOffset(), s.log.LatestEpoch(), s.log.StartOffset()}, nil
 }
@@ -58,9 +64,8 @@ type fetched struct {
 	highWatermark, logStart int64
 }
 
-// replicate appends what the leader of epoch sent, as it is, and takes over its high watermark and log start. flushDue tells that
-// flush.messages wants it fsynced before the leader is told.
-func (p *Partition) replicate(epoch int32, f fetched) (flushDue bool, err error) {
+// replicate appends what the leader of epoch sent, as it is, and takes over its high watermark and log start.
+func (p *Partition) replicate(epoch int32, f fetched) error {
 	p.mu.Lock()
 	s, err := p.followed(epoch)
 	if err == nil && s.log.EndOffset() != f.offset {
@@ -72,9 +77,6 @@ func (p *Partition) replicate(epoch int32, f fetched) (flushDue bool, err error)
 		p.noteLack(err, len(f.records) > 0)
 	}
 	full := p.lacks >= tellAfter
-	if err == nil {
-		flushDue = s.log.EndOffset()-s.log.DurableOffset() >= max(s.config.Log.FlushMessages, 1)
-	}
 	p.mu.Unlock()
 	if changed {
 		p.wake()
@@ -82,7 +84,7 @@ func (p *Partition) replicate(epoch int32, f fetched) (flushDue bool, err error)
 	if full {
 		p.assigner.submit(p)
 	}
-	return flushDue, err
+	return err
 }
 
 // noteLack counts appends that found no room; one that did begins anew. p.mu is held.

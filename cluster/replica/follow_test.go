@@ -18,7 +18,7 @@ func (r *replicated) append(p *Partition, epoch int32, n int) {
 	r.t.Helper()
 	for range n {
 		end := p.Log().EndOffset()
-		if _, err := p.replicate(p.LeaderEpoch(), fetched{offset: end, records: stamped(r.t, end, epoch, 1), logStart: 0}); err != nil {
+		if err := p.replicate(p.LeaderEpoch(), fetched{offset: end, records: stamped(r.t, end, epoch, 1), logStart: 0}); err != nil {
 			r.t.Fatal(err)
 		}
 	}
@@ -42,7 +42,7 @@ func TestFollowerTakesNothingOfAnotherLeadership(t *testing.T) {
 		r := newReplicated(t)
 		p := r.following(3)
 		elect(r)
-		_, err := p.replicate(0, fetched{offset: 3, records: stamped(t, 3, 0, 1), highWatermark: 3})
+		err := p.replicate(0, fetched{offset: 3, records: stamped(t, 3, 0, 1), highWatermark: 3})
 		requireError(t, err, ErrFencedLeaderEpoch)
 		requireError(t, p.reconcile(0, EpochEnd{0, 1}), ErrFencedLeaderEpoch)
 		requireError(t, p.resume(0, 0, 1), ErrFencedLeaderEpoch)
@@ -60,7 +60,7 @@ func TestFollowerTakesNothingElsewhere(t *testing.T) {
 	r := newReplicated(t)
 	p := r.following(3)
 	for _, offset := range []int64{2, 4} {
-		_, err := p.replicate(0, fetched{offset: offset, records: stamped(t, offset, 0, 1)})
+		err := p.replicate(0, fetched{offset: offset, records: stamped(t, offset, 0, 1)})
 		requireError(t, err, ErrOffsetOutOfRange)
 	}
 	requireEnd(t, p, 3)
@@ -86,7 +86,7 @@ func TestFollowerTakesOverOffsets(t *testing.T) {
 		for i := range step.records {
 			records = append(records, stamped(t, step.asked+int64(i), 0, 1)...)
 		}
-		if _, err := p.replicate(0, fetched{offset: step.asked, records: records, highWatermark: step.hw, logStart: step.start}); err != nil {
+		if err := p.replicate(0, fetched{offset: step.asked, records: records, highWatermark: step.hw, logStart: step.start}); err != nil {
 			t.Fatal(err)
 		}
 		requireHW(t, p, step.wantHW)
@@ -110,7 +110,7 @@ func TestReconcile(t *testing.T) {
 	} {
 		r := newReplicated(t)
 		p := r.following(2)
-		_, err := p.replicate(0, fetched{offset: 2, records: append(stamped(t, 2, 1, 1), stamped(t, 3, 1, 1)...), highWatermark: 1})
+		err := p.replicate(0, fetched{offset: 2, records: append(stamped(t, 2, 1, 1), stamped(t, 3, 1, 1)...), highWatermark: 1})
 		requireError(t, err, nil)
 		requireError(t, p.reconcile(0, c.leaders), nil)
 		if got := p.Log().EndOffset(); got != c.want {
@@ -152,7 +152,7 @@ func TestEmptyLogBeginsInsideABatch(t *testing.T) {
 	r := newReplicated(t)
 	p := r.following(0)
 	requireError(t, p.restart(0, 7), nil)
-	_, err := p.replicate(0, fetched{offset: 7, records: stamped(t, 5, 0, 4), highWatermark: 9, logStart: 7})
+	err := p.replicate(0, fetched{offset: 7, records: stamped(t, 5, 0, 4), highWatermark: 9, logStart: 7})
 	requireError(t, err, nil)
 	if log := p.Log(); log.StartOffset() != 7 || log.EndOffset() != 9 {
 		t.Errorf("%d–%d", log.StartOffset(), log.EndOffset())

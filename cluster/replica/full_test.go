@@ -24,7 +24,7 @@ func (r *replicated) appendFails(p *Partition, times int) {
 	r.t.Helper()
 	for range times {
 		end := p.Log().EndOffset()
-		if _, err := p.replicate(p.LeaderEpoch(), fetched{offset: end, records: stamped(r.t, end, 0, 1)}); err == nil {
+		if err := p.replicate(p.LeaderEpoch(), fetched{offset: end, records: stamped(r.t, end, 0, 1)}); err == nil {
 			r.t.Fatal("the disk is not full")
 		}
 		requireEnd(r.t, p, end)

@@ -220,8 +220,11 @@ func (m *Manager) Drain() {
 // Draining says whether Drain was called.
 func (m *Manager) Draining() bool { return m.draining.Load() }
 
-// DirOffline makes the partitions of a failed log directory answer ErrOffline; it is logstore's OnDirOffline.
+// DirOffline makes the partitions of a failed log directory answer ErrOffline; it is logstore's OnDirOffline. It waits for an Apply
+// under way, which would install the log as one that can be used.
 func (m *Manager) DirOffline(dir string, reason error) {
+	m.applyMu.Lock()
+	defer m.applyMu.Unlock()
 	for p := range m.Partitions() {
 		p.notIn(dir)
 		log := p.Log()

@@ -207,6 +207,7 @@ func (p *Partition) promote(store *logstore.Store) (*logstore.Log, error) {
 	}
 	next := *s
 	next.log = future
+	p.flush.reset()
 	p.state.Store(&next)
 	p.future.Store(nil)
 	return future, nil
@@ -215,6 +216,7 @@ func (p *Partition) promote(store *logstore.Store) (*logstore.Log, error) {
 // cutTo truncates the log, and what was copied of it; p.mu is held.
 func (p *Partition) cutTo(s *state, offset int64) error {
 	p.cuts++
+	p.flush.reset()
 	err := s.log.TruncateTo(offset)
 	if future := p.future.Load(); future != nil && err == nil && future.EndOffset() > s.log.EndOffset() {
 		p.futureFailed(future.TruncateTo(s.log.EndOffset()))
@@ -225,6 +227,7 @@ func (p *Partition) cutTo(s *state, offset int64) error {
 // restartAt drops all records; p.mu is held.
 func (p *Partition) restartAt(s *state, offset int64) error {
 	p.cuts++
+	p.flush.reset()
 	err := s.log.RestartAt(offset)
 	if future := p.future.Load(); future != nil && err == nil {
 		p.futureFailed(future.RestartAt(offset))

@@ -44,7 +44,7 @@ func (r *replicated) moves(t *testing.T) {
 func TestMove(t *testing.T) {
 	r := movable(t)
 	p := r.following(40)
-	_, err := p.replicate(0, fetched{offset: 40, highWatermark: 30, logStart: 3})
+	err := p.replicate(0, fetched{offset: 40, highWatermark: 30, logStart: 3})
 	requireError(t, err, nil)
 	to := elsewhere(p)
 	requireError(t, r.manager.MoveTo("t", 0, to), nil)

@@ -127,13 +127,28 @@ func (p *Partition) become(m metadata.Partition, log *logstore.Log, config *Topi
 	change, err := s.succeed(old, p.nodeID)
 	p.resetFollowers(s, old, change == unchanged && old != nil)
 	p.state.Store(s)
+	due := p.succeedFlush(s, change)
 	p.advance(s)
 	p.mu.Unlock()
+	p.startFlush(due)
 	if change == lost {
 		p.failAcks(p.lostLeadership(s))
 	}
 	p.wake()
 	return change, err
+}
+
+// succeedFlush ends what a leadership of before waited for. What a new leader has of others' records may count for as little
+// as its own until it is durable. p.mu is held.
+func (p *Partition) succeedFlush(s *state, change leadership) *flush {
+	if change == unchanged && s.leads(p.nodeID) {
+		return nil
+	}
+	p.flush.reset()
+	if s.leads(p.nodeID) && s.owesFlush() {
+		return p.flushDue(s.log, s.log.DurableOffset(), s.log.EndOffset())
+	}
+	return nil
 }
 
 // succeed compares s with the state before it (nil: none) and begins a new leadership in the log if there is one.

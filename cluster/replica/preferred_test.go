@@ -119,7 +119,7 @@ func TestFollowerServesConsumers(t *testing.T) {
 	for i := range int64(4) {
 		records = append(records, stamped(t, i, 0, 1)...)
 	}
-	_, err := p.replicate(0, fetched{offset: 0, records: records, highWatermark: 2, logStart: 1})
+	err := p.replicate(0, fetched{offset: 0, records: records, highWatermark: 2, logStart: 1})
 	requireError(t, err, nil)
 	for offset, want := range map[int64]struct {
 		err     error

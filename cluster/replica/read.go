@@ -63,12 +63,12 @@ func (p *Partition) Read(r ReadRequest) (ReadResult, error) {
 	if r.ReplicaID >= 0 && (r.ReplicaID == p.nodeID || !slices.Contains(s.replicas, r.ReplicaID)) {
 		return ReadResult{}, p.fail(unrecognized(r))
 	}
-	// Taken before the read, so that what is appended meanwhile makes none of them too large.
+	at := s.log.Offsets() // before the read, so that what is appended meanwhile makes none of them too large
 	res := ReadResult{
-		HighWatermark:    s.log.HighWatermark(),
-		LastStableOffset: s.log.LastStableOffset(),
-		LogStartOffset:   s.log.StartOffset(),
-		LogEndOffset:     s.log.EndOffset(),
+		HighWatermark:    at.HighWatermark,
+		LastStableOffset: at.LastStable,
+		LogStartOffset:   at.Start,
+		LogEndOffset:     at.End,
 		LeaderEpoch:      s.leaderEpoch,
 		Preferred:        p.preferred(s, r),
 	}

@@ -415,7 +415,7 @@ func TestCoordinatorLog(t *testing.T) {
 			t.Fatalf("append %d: end %d, %v", i, end, err)
 		}
 		called := false
-		log.AwaitCommitted(end, func(err error) { called = err == nil })
+		log.AwaitCommitted(0, end, func(err error) { called = err == nil })
 		if !called {
 			t.Error("committed, but not told")
 		}
@@ -439,7 +439,7 @@ func TestCoordinatorLog(t *testing.T) {
 	}
 	b.lead("t", 2)
 	told := make(chan error, 1)
-	log.AwaitCommitted(99, func(err error) { told <- err })
+	log.AwaitCommitted(0, 99, func(err error) { told <- err })
 	if err := <-told; !errors.Is(err, ErrNotLeader) {
 		t.Errorf("awaiting on a partition led elsewhere: %v", err)
 	}

@@ -37,20 +37,16 @@ func (p *Partition) WriteMarker(m coordinator.Marker, done func(error)) {
 		done(err)
 		return
 	}
-	end, err := p.appendMarker(b, NoEpoch, m.TransactionVersion)
+	a, err := p.appendMarker(b, NoEpoch, m.TransactionVersion)
 	if err != nil {
 		done(err)
 		return
 	}
-	p.AwaitCommitted(end, done)
+	p.AwaitCommitted(a.LeaderEpoch, a.LastOffset+1, done)
 }
 
-func (p *Partition) appendMarker(b batch.Batch, epoch int32, transactionVersion int8) (end int64, err error) {
-	info, err := p.append(b, epoch, true, logstore.AppendOptions{Coordinator: true, TransactionVersion: transactionVersion})
-	if err != nil {
-		return 0, err
-	}
-	return info.LastOffset + 1, nil
+func (p *Partition) appendMarker(b batch.Batch, epoch int32, transactionVersion int8) (Appended, error) {
+	return p.append(b, epoch, true, logstore.AppendOptions{Coordinator: true, TransactionVersion: transactionVersion})
 }
 
 // ActiveProducers are the producers that the leader remembers.

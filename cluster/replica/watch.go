@@ -17,6 +17,7 @@ type Watch struct {
 
 // ackWait is a caller that waits until offset end is committed, or only durable.
 type ackWait struct {
+	epoch       int32 // leader epoch under which what lies below end was written
 	end         int64
 	durableOnly bool
 	done        func(error)

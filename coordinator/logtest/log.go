@@ -53,7 +53,7 @@ func (l *Log) AppendMarker(epoch int32, b batch.Batch, _ int8) (int64, error) {
 }
 
 // AwaitCommitted calls done when end is committed, or with the error of Drop.
-func (l *Log) AwaitCommitted(end int64, done func(error)) {
+func (l *Log) AwaitCommitted(_ int32, end int64, done func(error)) {
 	l.mu.Lock()
 	if l.high < end {
 		l.waiters = append(l.waiters, waiter{end, done})
