@@ -68,7 +68,7 @@ func (p *Partition) validate(r ProduceRequest) (batch.Result, error) {
 // Committed says whether the high watermark has passed a already, with enough replicas in sync.
 func (p *Partition) Committed(a Appended) bool {
 	s := p.state.Load()
-	return s.leads(p.nodeID) && s.leaderEpoch == a.LeaderEpoch && a.LastOffset < s.log.HighWatermark() && len(s.isr) >= s.minISR()
+	return s.stillLeads(p.nodeID, a.LeaderEpoch) && a.LastOffset < s.log.HighWatermark() && len(s.isr) >= s.minISR()
 }
 
 // AwaitAck calls done once, possibly at once, when a may be acknowledged as acks asks: after the flush that it was

@@ -53,6 +53,7 @@ type state struct {
 	reassigning                 bool
 	factor                      int   // replicas, without those that a reassignment adds
 	epochStart                  int64 // log end when this broker's leadership began
+	ledSince                    int32 // leader epoch since which this broker has led without an end; of a leader
 	log                         *logstore.Log
 	config                      *TopicConfig
 	offline                     error // the log cannot be used
@@ -154,6 +155,9 @@ func (p *Partition) succeedFlush(s *state, change leadership) *flush {
 // succeed compares s with the state before it (nil: none) and begins a new leadership in the log if there is one.
 func (s *state) succeed(old *state, nodeID int32) (leadership, error) {
 	led := old != nil && old.leads(nodeID)
+	if s.ledSince = s.leaderEpoch; led {
+		s.ledSince = old.ledSince
+	}
 	if led && s.leads(nodeID) && old.leaderEpoch == s.leaderEpoch {
 		s.epochStart = old.epochStart
 		if s.partitionEpoch == old.partitionEpoch {
@@ -181,6 +185,9 @@ func (s *state) succeed(old *state, nodeID int32) (leadership, error) {
 	}
 	return unchanged, nil
 }
+
+// stillLeads says whether the leadership of epoch, or one that renewed it without an end between, goes on.
+func (s *state) stillLeads(nodeID, epoch int32) bool { return s.leads(nodeID) && epoch >= s.ledSince }
 
 func (s *state) leads(nodeID int32) bool { return s.leader == nodeID && s.offline == nil }
 

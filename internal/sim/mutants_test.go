@@ -27,7 +27,7 @@ var mutants = []mutant{
 	{"a high watermark that does not wait for followers", "cluster/replica/followers.go",
 		"if f.end < end && (s.mayBeInSync(f.id) || p.joining(f, logEnd)) {", "if logEnd < 0 {", "1 4 6 history", false},
 	{"acknowledged before it is committed", "cluster/replica/append.go",
-		"	case acks == AckAll:\n		return p.AwaitCommitted(a.LastOffset+1, done)\n", "", "6 7 history", false},
+		"	case acks == AckAll:\n		return p.AwaitCommitted(a.LeaderEpoch, a.LastOffset+1, done)\n", "", "6 7 history", false},
 	{"a high watermark that moves with too few in sync", "cluster/replica/followers.go",
 		"!s.leads(p.nodeID) || len(s.isr) < s.minISR()", "!s.leads(p.nodeID)", "4", false},
 	{"an ISR that was asked for does not count", "cluster/replica/followers.go",
@@ -49,9 +49,13 @@ var mutants = []mutant{
 	{"a repeated batch is appended again", "logstore/producer.go",
 		"m.lastSeq == b.LastSequence() && m.firstSeq() == b.BaseSequence()", "false", "7 history", false},
 	{"read_committed shows open transactions", "logstore/log.go",
-		"return max(min(l.firstUnstable.Load(), l.highWatermark.Load()), l.StartOffset())", "return l.highWatermark.Load()", "history", false},
+		"o.LastStable = max(min(l.firstUnstable.Load(), o.HighWatermark), o.Start)", "o.LastStable = o.HighWatermark", "history", false},
 	{"read_committed is not told what was aborted", "cluster/replica/read.go",
 		"Aborted: r.Isolation == ReadCommitted,", "", "history", false},
+	{"a flush that lacks something takes the replica offline", "cluster/replica/flush.go",
+		"	case errors.Is(err, logstore.ErrOffline), errors.Is(err, logstore.ErrClosed):\n", "	case err != nil && !errors.Is(err, logstore.ErrBusy):\n", "4 5 6 unhealed", true},
+	{"a follower tells of records that are not durable", "cluster/replica/follow.go",
+		"	if s.owesFlush() {\n", "	if false {\n", "4", true},
 }
 
 const clusterSeeds, replicasSeeds = "60", "3000"
@@ -136,4 +140,42 @@ func kindOf(found string) string {
 		return "ended"
 	}
 	return "unhealed"
+}
+
+// directed mutants show in an interleaving or at a moment so rare that no world meets it in bearable time: the one test that arranges it must fail.
+var directed = []struct {
+	mutant
+	room, test string
+	race       bool // the interleaving needs the race detector's build
+}{
+	{mutant{name: "the first unstable offset is loaded before the high watermark", file: "logstore/log.go",
+		old: "	o := Offsets{Start: l.StartOffset(), HighWatermark: l.HighWatermark()}\n	sched.Yield()\n	o.LastStable = max(min(l.firstUnstable.Load(), o.HighWatermark), o.Start)\n",
+		new: "	unstable := l.firstUnstable.Load()\n	sched.Yield()\n	o := Offsets{Start: l.StartOffset(), HighWatermark: l.HighWatermark()}\n	o.LastStable = max(min(unstable, o.HighWatermark), o.Start)\n"},
+		"cluster/replica", "TestReadersSeeNoOpenTransaction", true},
+	{mutant{name: "an acknowledgement of any leadership", file: "cluster/replica/acks.go",
+		old: "!s.stillLeads(p.nodeID, a.epoch)", new: "!s.leads(p.nodeID)"},
+		"cluster/replica", "TestAcknowledgementsAreOfTheirLeadership", false},
+	{mutant{name: "a failed directory overtakes the metadata", file: "cluster/replica/manager.go",
+		old: "	m.applyMu.Lock()\n	defer m.applyMu.Unlock()\n	for p := range m.Partitions() {\n		p.notIn(dir)\n", new: "	for p := range m.Partitions() {\n		p.notIn(dir)\n"},
+		"cluster/replica", "TestDirOfflineIsOrderedWithApply", false},
+}
+
+// TestMutantsOfOneTest runs the one test on its mutant.
+func TestMutantsOfOneTest(t *testing.T) {
+	for _, m := range directed {
+		t.Run(m.name, func(t *testing.T) {
+			overlay := m.overlay(t)
+			if os.Getenv("SIM_MUTANTS") == "" {
+				t.Skip("make mutants tries it")
+			}
+			args := []string{"test", "-overlay", overlay, "-run", "^" + m.test + "$", "-count=1"}
+			if m.race {
+				args = append(args, "-race")
+			}
+			out, err := exec.Command("go", append(args, "grete/"+m.room)...).CombinedOutput()
+			if err == nil || !strings.Contains(string(out), "--- FAIL: "+m.test) {
+				t.Fatalf("not found: %v\n%s", err, out)
+			}
+		})
+	}
 }
