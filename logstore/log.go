@@ -51,7 +51,7 @@ type Log struct {
 	producers producerState
 	// producersStale: the log was truncated, and the producer state could not be read again yet.
 	producersStale bool
-	flushes   flushState
+	flushes        flushState
 	// entries and parent: files were created or removed that the partition's directory, or this directory that the
 	// log directory, may not know after a crash. fsynced data is worth nothing before both are synced.
 	entries, parent changes
