@@ -81,6 +81,9 @@ func TestHealthyBrokersAreNotFenced(t *testing.T) {
 		w.write(1)
 	}
 	none("the processors were oversubscribed fourfold")
+	stop()
+	must(m.Cut(one))
+	r.eventually("fencing of a broker that is silent indeed", func() bool { return r.fencings() > 0 })
 }
 
 // loaded is how long the processors are oversubscribed: OVERLOAD, such as 10m, for figures.
