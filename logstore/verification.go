@@ -31,12 +31,14 @@ type verification struct {
 	lowestSeq  int32
 	epoch      int16
 	epochBump  bool // the client is one of transaction.version 2
+	denied     bool // by the coordinator: no guard fits, but the lowest sequence counts when the producer asks again
 }
 
 // verifications are the producers whose transactions are about to begin in a log.
 type verifications struct {
 	byProducer map[int64]*list.Element
 	byAge      list.List // of *verification, the oldest first; guards rise with it
+	denied     list.List // of *verification that was denied, the first denial first; these are forgotten first
 	guards     uint64    // given out
 	forgotten  uint64    // no guard up to this one was forgotten later
 }
@@ -50,10 +52,8 @@ func (vs *verifications) of(producerID int64) *verification {
 
 // begin gives v its guard.
 func (vs *verifications) begin(v *verification) {
-	if vs.byAge.Len() >= maxVerifications {
-		oldest := vs.byAge.Front().Value.(*verification)
-		vs.forgotten = oldest.guard
-		vs.end(oldest.producerID)
+	if len(vs.byProducer) >= maxVerifications {
+		vs.makeRoom()
 	}
 	if vs.byProducer == nil {
 		vs.byProducer = map[int64]*list.Element{}
@@ -63,17 +63,42 @@ func (vs *verifications) begin(v *verification) {
 	vs.byProducer[v.producerID] = vs.byAge.PushBack(v)
 }
 
+func (vs *verifications) makeRoom() {
+	if e := vs.denied.Front(); e != nil {
+		vs.end(e.Value.(*verification).producerID)
+		return
+	}
+	oldest := vs.byAge.Front().Value.(*verification)
+	vs.forgotten = oldest.guard
+	vs.end(oldest.producerID)
+}
+
+func (vs *verifications) listOf(v *verification) *list.List {
+	if v.denied {
+		return &vs.denied
+	}
+	return &vs.byAge
+}
+
 func (vs *verifications) end(producerID int64) {
 	if e := vs.byProducer[producerID]; e != nil {
-		vs.byAge.Remove(e)
+		vs.listOf(e.Value.(*verification)).Remove(e)
 		delete(vs.byProducer, producerID)
 	}
 }
 
+func (vs *verifications) deny(v *verification) {
+	vs.end(v.producerID)
+	v.denied, v.guard = true, 0
+	vs.byProducer[v.producerID] = vs.denied.PushBack(v)
+}
+
 // expire ends those that began at beforeMs or earlier.
 func (vs *verifications) expire(beforeMs int64) {
-	for e := vs.byAge.Front(); e != nil && e.Value.(*verification).startMs <= beforeMs; e = vs.byAge.Front() {
-		vs.end(e.Value.(*verification).producerID)
+	for _, l := range []*list.List{&vs.byAge, &vs.denied} {
+		for e := l.Front(); e != nil && e.Value.(*verification).startMs <= beforeMs; e = l.Front() {
+			vs.end(e.Value.(*verification).producerID)
+		}
 	}
 }
 
@@ -104,21 +129,27 @@ func (l *Log) StartVerification(producerID int64, epoch int16, baseSequence int3
 		return openGuard, true, nil
 	}
 	v := p.verifying.of(producerID)
-	if v == nil {
+	switch {
+	case v == nil:
 		v = &verification{producerID: producerID, startMs: l.nowMs(), lowestSeq: baseSequence, epoch: epoch, epochBump: epochBump}
+		p.verifying.begin(v)
+	case v.denied:
+		p.verifying.end(producerID)
+		v.denied = false
 		p.verifying.begin(v)
 	}
 	v.lower(baseSequence, epoch)
 	return v.guard, false, nil
 }
 
-// DenyVerification forgets a verification of the producer at epoch: the coordinator has denied the transaction. A newer
-// epoch of the producer, which may be under verification meanwhile, goes on.
+// DenyVerification ends a verification of the producer at epoch: the coordinator has denied the transaction. A newer
+// epoch of the producer, which may be under verification meanwhile, goes on. What was denied is the first to be forgotten
+// when there are too many; until then its lowest sequence counts, as in Kafka, which keeps it.
 func (l *Log) DenyVerification(producerID int64, epoch int16, guard uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if v := l.producers.verifying.of(producerID); v != nil && v.guard == guard && v.epoch == epoch {
-		l.producers.verifying.end(producerID)
+		l.producers.verifying.deny(v)
 	}
 }
 

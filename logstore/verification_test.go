@@ -126,21 +126,42 @@ func TestVerificationsAreBounded(t *testing.T) {
 	}
 }
 
-// What the coordinator denies is forgotten, but not what is verified of a newer epoch meanwhile.
-func TestDeniedVerificationIsForgotten(t *testing.T) {
+// What the coordinator denies lets nothing begin, but its lowest sequence counts when the producer asks again. What is
+// verified of a newer epoch meanwhile goes on.
+func TestDeniedVerification(t *testing.T) {
 	v := newVerified(t)
-	guard := v.start(1, 0, 0, true)
+	guard := v.start(1, 0, 0, false)
 	v.DenyVerification(1, 0, guard+1)
 	v.DenyVerification(2, 0, guard)
-	v.start(1, 1, 0, true)
-	v.DenyVerification(1, 0, guard)
-	v.write(producing{pid: 1, epoch: 1}, guard, nil)
-	denied := v.start(2, 0, 0, true)
-	v.DenyVerification(2, 0, denied)
-	v.write(producing{pid: 2}, denied, kerr.InvalidTxnState)
-	if n := len(v.producers.verifying.byProducer); n != 0 {
-		t.Errorf("%d are left", n)
+	if again := v.start(1, 0, 0, false); again != guard {
+		t.Fatal("a denial of something else counted")
 	}
+	v.DenyVerification(1, 0, guard)
+	v.write(producing{pid: 1}, guard, kerr.InvalidTxnState)
+	next := v.start(1, 0, 7, false)
+	if next == guard {
+		t.Fatal("the guard of what was denied is given out again")
+	}
+	v.write(producing{pid: 1, seq: 7}, next, kerr.OutOfOrderSequenceNumber)
+	v.write(producing{pid: 1}, next, nil)
+
+	denied := v.start(2, 0, 0, true)
+	newer := v.start(2, 1, 0, true)
+	v.DenyVerification(2, 0, denied)
+	v.write(producing{pid: 2, epoch: 1}, newer, nil)
+}
+
+// Made-up producers, whose transactions are denied, do not crowd out those that wait for an answer.
+func TestDeniedVerificationsAreForgottenFirst(t *testing.T) {
+	v := newVerified(t)
+	waiting := v.start(1, 0, 0, true)
+	for pid := range int64(2 * maxVerifications) {
+		v.DenyVerification(pid+2, 0, v.start(pid+2, 0, 0, true))
+	}
+	if n := len(v.producers.verifying.byProducer); n != maxVerifications {
+		t.Errorf("%d are kept", n)
+	}
+	v.write(producing{pid: 1}, waiting, nil)
 }
 
 func TestActiveProducers(t *testing.T) {
