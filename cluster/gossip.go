@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"grete/internal/clock"
+	"grete/internal/loglimit"
 )
 
 // Membership is who is there, as gossip has it: suggestions, which change no metadata (docs/adr/0008).
@@ -127,7 +128,7 @@ func (g *Gossip) config() *memberlist.Config {
 	c.RequireNodeNames = false
 	d := delegate{g}
 	c.Delegate, c.Events, c.Alive, c.Conflict = d, d, d, d
-	c.Logger = log.New(&listLog{log: g.o.Log, clock: g.o.Clock}, "", 0)
+	c.Logger = log.New(&listLog{g.o.Log, loglimit.New(g.o.Clock, logEvery)}, "", 0)
 	return c
 }
 

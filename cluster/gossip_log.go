@@ -2,12 +2,11 @@ package cluster
 
 import (
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
 
-	"grete/internal/clock"
+	"grete/internal/loglimit"
 )
 
 // logEvery is how often memberlist may complain: whoever can send packets can make it.
@@ -16,11 +15,7 @@ const logEvery = 10 * time.Second
 // listLog gives memberlist's lines to zerolog. Its information is our detail.
 type listLog struct {
 	log   zerolog.Logger
-	clock clock.Clock
-
-	mu         sync.Mutex
-	last       time.Time
-	suppressed int
+	limit *loglimit.Limit
 }
 
 // Write is io.Writer's; p is one line.
@@ -35,13 +30,6 @@ func (l *listLog) Write(p []byte) (int, error) {
 		l.log.Debug().Str("detail", text).Msg("gossip")
 		return len(p), nil
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if now := l.clock.Now(); l.last.IsZero() || now.Sub(l.last) >= logEvery {
-		l.log.Warn().Str("detail", text).Int("suppressed", l.suppressed).Msg("gossip was refused or went wrong")
-		l.last, l.suppressed = now, 0
-		return len(p), nil
-	}
-	l.suppressed++
+	l.limit.Write(&l.log, zerolog.WarnLevel, func(e *zerolog.Event) { e.Str("detail", text).Msg("gossip was refused or went wrong") })
 	return len(p), nil
 }

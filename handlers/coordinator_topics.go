@@ -3,11 +3,14 @@ package handlers
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"grete/internal/clock"
+	"grete/internal/loglimit"
 	"grete/internal/sched"
 	"grete/protocol"
 )
@@ -16,6 +19,9 @@ const (
 	offsetsTopic      = "__consumer_offsets"
 	transactionsTopic = "__transaction_state"
 )
+
+// refusedTopicLogEvery is how often it is told that an internal topic cannot be made.
+const refusedTopicLogEvery = 10 * time.Minute
 
 // CoordinatorTopic is how an internal topic is made when a client first looks for a coordinator.
 type CoordinatorTopic struct {
@@ -33,17 +39,20 @@ type CoordinatorTopics struct {
 	ctx        context.Context
 	stop       context.CancelFunc
 
+	refusals map[string]*loglimit.Limit // by topic: clients ask for what cannot be made again and again
+
 	mu       sched.Mutex
 	creating map[string]bool
 	running  sync.WaitGroup
 }
 
 // NewCoordinatorTopics knows how to make topics; Close ends what it has started.
-func NewCoordinatorTopics(c Controller, log zerolog.Logger, topics ...CoordinatorTopic) *CoordinatorTopics {
-	t := &CoordinatorTopics{controller: c, log: log, topics: make(map[string]CoordinatorTopic), creating: make(map[string]bool)}
+func NewCoordinatorTopics(c Controller, clk clock.Clock, log zerolog.Logger, topics ...CoordinatorTopic) *CoordinatorTopics {
+	t := &CoordinatorTopics{controller: c, log: log, topics: make(map[string]CoordinatorTopic), creating: make(map[string]bool), refusals: make(map[string]*loglimit.Limit)}
 	t.ctx, t.stop = context.WithCancel(context.Background())
 	for _, topic := range topics {
 		t.topics[topic.Name] = topic
+		t.refusals[topic.Name] = loglimit.New(clk, refusedTopicLogEvery)
 	}
 	return t
 }
@@ -72,7 +81,9 @@ func (t *CoordinatorTopics) create(name string) {
 func (t *CoordinatorTopics) run(topic CoordinatorTopic) {
 	defer t.running.Done()
 	if err := t.attempt(topic); err != nil {
-		t.log.Warn().Err(err).Str("topic", topic.Name).Msg("internal topic could not be created")
+		t.refusals[topic.Name].Write(&t.log, zerolog.WarnLevel, func(e *zerolog.Event) {
+			e.Err(err).Str("topic", topic.Name).Int16("replicas", topic.ReplicationFactor).Msg("internal topic could not be created")
+		})
 	}
 	t.mu.Lock()
 	delete(t.creating, topic.Name)

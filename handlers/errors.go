@@ -101,3 +101,23 @@ func codeOf(err error) int16 {
 	}
 	return kerr.UnknownServerError.Code
 }
+
+// storageTrouble says for people why the disk refuses; nil where it does not. It names no path, which is none of a client's business.
+func storageTrouble(err error) *string {
+	for _, t := range []struct {
+		err  error
+		text string
+	}{
+		{syscall.ENOSPC, "The log directory has no space left."},
+		{syscall.EDQUOT, "The log directory has no space left."},
+		{syscall.EMFILE, "The broker is out of file descriptors."},
+		{syscall.ENFILE, "The broker is out of file descriptors."},
+		{logstore.ErrOffline, "The log directory is offline."},
+		{logstore.ErrBusy, "Too many requests wait for the disk."},
+	} {
+		if errors.Is(err, t.err) {
+			return &t.text
+		}
+	}
+	return nil
+}

@@ -185,3 +185,17 @@ func errorNames(decl ast.Decl) []string {
 	}
 	return out
 }
+
+func TestStorageTroubleIsTold(t *testing.T) {
+	for err, want := range map[error]string{
+		&fs.PathError{Op: "write", Path: "/data/t-0", Err: syscall.ENOSPC}:                   "The log directory has no space left.",
+		&fs.PathError{Op: "open", Path: "/data/t-0", Err: syscall.EMFILE}:                    "The broker is out of file descriptors.",
+		fmt.Errorf("append: %w: /data: %w", logstore.ErrOffline, errors.New("input/output")): "The log directory is offline.",
+		kerr.NotLeaderForPartition: "",
+	} {
+		got := storageTrouble(err)
+		if (got != nil) != (want != "") || got != nil && *got != want {
+			t.Errorf("%v: %v", err, got)
+		}
+	}
+}

@@ -19,6 +19,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"grete/coordinator/group"
+	"grete/internal/clock"
 	"grete/protocol"
 )
 
@@ -77,7 +78,7 @@ func newGroupRig(t *testing.T) *rig {
 		Config: cfg, Clock: r.clock, Log: zerolog.Nop(), Partitions: func() int32 { return 5 }, NewUUID: uuid.NewString,
 	})
 	r.broker.Markers.Groups = r.broker.Groups
-	r.broker.CoordinatorTopics = NewCoordinatorTopics(topicMaker{r}, zerolog.Nop(), CoordinatorTopic{Name: offsetsTopic, Partitions: 5, ReplicationFactor: 1})
+	r.broker.CoordinatorTopics = NewCoordinatorTopics(topicMaker{r}, clock.System, zerolog.Nop(), CoordinatorTopic{Name: offsetsTopic, Partitions: 5, ReplicationFactor: 1})
 	r.createTopic("t", 2)
 	t.Cleanup(r.broker.Groups.Close)
 	t.Cleanup(r.broker.CoordinatorTopics.Close)
@@ -275,7 +276,7 @@ func (a addrText) String() string { return string(a) }
 // TestCoordinatorTopicFailures: an attempt that fails is not the last, and Close ends one that hangs.
 func TestCoordinatorTopicFailures(t *testing.T) {
 	attempts := make(chan struct{}, 10)
-	topics := NewCoordinatorTopics(hangingController{attempts}, zerolog.Nop(), CoordinatorTopic{Name: offsetsTopic, Partitions: 1, ReplicationFactor: 1})
+	topics := NewCoordinatorTopics(hangingController{attempts}, clock.System, zerolog.Nop(), CoordinatorTopic{Name: offsetsTopic, Partitions: 1, ReplicationFactor: 1})
 	topics.create(offsetsTopic)
 	topics.create(offsetsTopic)
 	topics.create("unknown")

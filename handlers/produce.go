@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -235,6 +236,7 @@ func (p *produce) refuse(e *produceEntry, err error) {
 			a.ErrorRecords = append(a.ErrorRecords, r)
 		}
 	}
+	a.ErrorMessage = cmp.Or(a.ErrorMessage, storageTrouble(err))
 	if tellsLogStart(e, a) {
 		a.LogStartOffset = e.partition.LogStartOffset()
 	}

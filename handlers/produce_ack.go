@@ -101,6 +101,7 @@ func (p *produce) acknowledged(e *produceEntry, err error) {
 		p.errored = true
 		a := p.answer(e)
 		a.ErrorCode, a.BaseOffset, a.LogAppendTime, a.LogStartOffset = codeOf(err), -1, -1, -1
+		a.ErrorMessage = storageTrouble(err)
 		p.nameLeader(e, a)
 		p.acked.mu.Unlock()
 	}

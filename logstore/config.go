@@ -111,6 +111,7 @@ type Options struct {
 	CheckInterval                 time.Duration   // log.retention.check.interval.ms
 	ProducerCheckInterval         time.Duration   // producer.id.expiration.check.interval.ms
 	FlushOffsetCheckpointInterval time.Duration
+	OnFlush                       func(took time.Duration)    // called after each flush of a log
 	OnDirOffline                  func(dir string, err error) // called once per directory
 	Cleaner                       CleanerConfig
 	// BrokerEpoch goes into the mark of a clean stop; nil: NoBrokerEpoch.

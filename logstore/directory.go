@@ -10,6 +10,7 @@ import (
 	"path"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"grete/internal/sched"
 	"grete/internal/vfs"
@@ -28,6 +29,7 @@ type logDir struct {
 	directoryID [16]byte
 	lock        io.Closer
 	offline     atomic.Pointer[error]
+	noSpaceMs   atomic.Int64 // when space last lacked; 0: never
 	// stoppedEpoch is the broker epoch of the clean stop before this start, NoBrokerEpoch when there was none.
 	stoppedEpoch int64
 
@@ -42,7 +44,8 @@ type DirInfo struct {
 	Path                    string
 	DirectoryID             [16]byte // of meta.properties
 	TotalBytes, UsableBytes int64
-	Offline                 error // nil while it serves
+	Offline                 error     // nil while it serves
+	NoSpace                 time.Time // when something was last refused for want of space; zero: never
 	Logs                    []*Log
 	Futures                 []*Log // logs that are being moved here
 }
@@ -102,6 +105,13 @@ func (d *logDir) offlineError() error {
 		return fmt.Errorf("%w: %s: %w", ErrOffline, d.path, *why)
 	}
 	return nil
+}
+
+func (d *logDir) lastNoSpace() time.Time {
+	if ms := d.noSpaceMs.Load(); ms > 0 {
+		return time.UnixMilli(ms)
+	}
+	return time.Time{}
 }
 
 // cleanMark is what a clean stop leaves behind (Kafka's CleanShutdownFileHandler).

@@ -165,7 +165,7 @@ func (l *Log) sync(w flushWork) error {
 	if err := l.dir.offlineError(); err != nil {
 		return l.fault("flush", w.end, err)
 	}
-	err := l.syncSegments(w)
+	err := l.timed(func() error { return l.syncSegments(w) })
 	lacking := Heals(err) && !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT)
 	if err == nil {
 		err = errors.Join(l.syncEpochs(w.epochs), l.syncEntries(w))
@@ -177,6 +177,7 @@ func (l *Log) sync(w flushWork) error {
 	case errors.Is(err, fs.ErrNotExist) && l.deleted.Load():
 		return l.fault("flush", w.end, ErrClosed) // its files went while it was flushed
 	case lacking:
+		l.dir.lacks(l.id, "flush", err)
 		l.stillDue(w)
 		return l.fault("flush", w.end, err)
 	}

@@ -183,6 +183,7 @@ func (l *Log) writable(op string) error {
 // failed answers an operation whose IO error leaves the files unknown: the directory goes offline, unless the
 // error is one that time heals. Where that has changed something already, broken answers it.
 func (l *Log) failed(op string, offset int64, err error) error {
+	l.dir.lacks(l.id, op, err)
 	if !Heals(err) {
 		l.dir.fail(err)
 		err = fmt.Errorf("%w: %w", ErrOffline, err)

@@ -35,15 +35,18 @@ type Store struct {
 	census     producerCensus
 	cleaner    *cleaner
 	scrubber   scrubber
-	asides     atomic.Int64 // names made by uniqueName: the clock may stand still
-	closeOnce  sync.Once
-	closeErr   error
+	trouble    *trouble
+	// noDescriptorsMs is when descriptors last lacked; 0: never.
+	noDescriptorsMs atomic.Int64
+	asides          atomic.Int64 // names made by uniqueName: the clock may stand still
+	closeOnce       sync.Once
+	closeErr        error
 }
 
 // Open locks the directories, loads every log (recovering after an unclean stop) and starts retention and checkpoints.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	o = o.withDefaults()
-	s := &Store{o: o, files: newFileCache(o.FS, o.MaxOpenFiles), logs: map[ID]*Log{}, futures: map[ID]*Log{}, stop: make(chan struct{})}
+	s := &Store{o: o, files: newFileCache(o.FS, o.MaxOpenFiles), logs: map[ID]*Log{}, futures: map[ID]*Log{}, stop: make(chan struct{}), trouble: newTrouble(o.Clock)}
 	s.census.memory = o.ProducerMemory
 	s.cleaner = newCleaner(s)
 	s.scrubber.store, s.scrubber.throttle.clock = s, o.Clock
@@ -323,7 +326,7 @@ func (s *Store) DirectoryIDs(online bool) [][16]byte {
 func (s *Store) Dirs() []DirInfo {
 	infos := make([]DirInfo, len(s.dirs))
 	for i, d := range s.dirs {
-		infos[i] = DirInfo{Path: d.path, DirectoryID: d.directoryID, Offline: d.offlineError(), Logs: d.logs(), Futures: d.futures()}
+		infos[i] = DirInfo{Path: d.path, DirectoryID: d.directoryID, Offline: d.offlineError(), NoSpace: d.lastNoSpace(), Logs: d.logs(), Futures: d.futures()}
 		if infos[i].Offline != nil {
 			continue
 		}

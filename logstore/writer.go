@@ -142,6 +142,7 @@ func (l *Log) segmentFor(sizeBytes int, s span) (*segment, error) {
 		return nil, l.fault("append", s.first, ErrBatchTooLarge)
 	}
 	if err := l.openWriter(); err != nil {
+		l.dir.lacks(l.id, "append", err)
 		return nil, l.fault("append", s.first, err)
 	}
 	seg := l.active()

@@ -8,7 +8,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"grete/internal/clock"
-	"grete/internal/sched"
 )
 
 // Accepting backs off between these when it fails, as it does when descriptors run out.
@@ -24,7 +23,7 @@ func (s *Server) accept(listener string, l net.Listener) error {
 	for {
 		nc, err := l.Accept()
 		if err == nil {
-			if !s.limits.awaitSlot(listener, s.draining) {
+			if !s.awaitSlot(listener) {
 				nc.Close()
 				return ErrServerClosed
 			}
@@ -35,7 +34,7 @@ func (s *Server) accept(listener string, l net.Listener) error {
 		if s.isDraining() || errors.Is(err, net.ErrClosed) {
 			return ErrServerClosed
 		}
-		s.o.Log.Error().Err(err).Str("listener", listener).Msg("accepting failed")
+		s.acceptFailed(listener, err)
 		if !s.pause(backoff) {
 			return ErrServerClosed
 		}
@@ -62,7 +61,7 @@ func (s *Server) admit(listener string, nc net.Conn) {
 	if !s.limits.admit(addr) {
 		nc.Close()
 		s.limits.returnSlot(listener)
-		s.refusal.warn(func(e logEvent) {
+		s.refusal.Write(&s.o.Log, zerolog.WarnLevel, func(e *zerolog.Event) {
 			e.Str("listener", listener).Stringer("remote", addr).Msg("too many connections from this address (max.connections.per.ip)")
 		})
 		return
@@ -89,34 +88,41 @@ func (s *Server) setBuffers(tcp *net.TCPConn) {
 	_ = tcp.SetKeepAlive(true)
 }
 
-type logEvent = *zerolog.Event
+// troubleLogEvery is how often a line about refused input, or about connections that cannot be accepted, is written; a flood of it must not flood the log.
+const troubleLogEvery = time.Second
 
-// refusalLogEvery is how often a line about refused input is written; a flood of it must not flood the log.
-const refusalLogEvery = time.Second
-
-// logLimit writes at most a line per refusalLogEvery and counts the rest.
-type logLimit struct {
-	log   zerolog.Logger
-	clock clock.Clock
-
-	mu         sched.Mutex
-	last       time.Time
-	suppressed int
+// AcceptState is what keeps connections out.
+type AcceptState struct {
+	Failures    int64     // of accept, since the start, as when descriptors run out
+	LastFailure time.Time // zero: never
+	Waiting     int       // listeners of which one connection waits for a bound on connections, and the rest behind it
 }
 
-func (l *logLimit) warn(write func(logEvent)) {
-	now := l.clock.Now()
-	l.mu.Lock()
-	if now.Sub(l.last) < refusalLogEvery {
-		l.suppressed++
-		l.mu.Unlock()
-		return
+// AcceptState tells it of now.
+func (s *Server) AcceptState() AcceptState {
+	a := AcceptState{Failures: s.acceptFailures.Load(), Waiting: int(s.acceptWaiting.Load())}
+	if ms := s.acceptFailedMs.Load(); ms > 0 {
+		a.LastFailure = time.UnixMilli(ms)
 	}
-	e := l.log.Warn()
-	if l.suppressed > 0 {
-		e = e.Int("suppressed", l.suppressed)
+	return a
+}
+
+func (s *Server) acceptFailed(listener string, err error) {
+	s.acceptFailures.Add(1)
+	s.acceptFailedMs.Store(clock.Millis(s.o.Clock))
+	s.unaccepted.Write(&s.o.Log, zerolog.ErrorLevel, func(e *zerolog.Event) { e.Err(err).Str("listener", listener).Msg("accepting failed") })
+}
+
+// awaitSlot waits for the limits to let one more connection in; false when the server is shut down meanwhile.
+func (s *Server) awaitSlot(listener string) bool {
+	if _, changed := s.limits.take(listener); changed == nil {
+		return true
 	}
-	l.last, l.suppressed = now, 0
-	l.mu.Unlock()
-	write(e)
+	s.acceptWaiting.Add(1)
+	defer s.acceptWaiting.Add(-1)
+	s.unaccepted.Write(&s.o.Log, zerolog.WarnLevel, func(e *zerolog.Event) {
+		e.Str("listener", listener).Int("descriptors", s.Limits().Descriptors).Int("max.connections", s.Limits().Connections).
+			Msg("a connection waits to be served: there are as many as may be, for the process's file descriptors or max.connections, or come too fast")
+	})
+	return s.limits.awaitSlot(listener, s.draining)
 }

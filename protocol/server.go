@@ -10,6 +10,9 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/rs/zerolog"
+
+	"grete/internal/loglimit"
 	"grete/internal/sched"
 )
 
@@ -30,12 +33,14 @@ var ErrServerClosed = errors.New("server closed")
 
 // Server serves one or more listeners.
 type Server struct {
-	handler Handler
-	o       Options
-	limits  *connLimits
-	refusal logLimit
-	schemas []servedSchema // by key
-	weigher Weigher        // the handler, if it is one
+	handler                        Handler
+	o                              Options
+	limits                         *connLimits
+	refusal, unaccepted            *loglimit.Limit
+	acceptFailures, acceptFailedMs atomic.Int64
+	acceptWaiting                  atomic.Int32
+	schemas                        []servedSchema // by key
+	weigher                        Weigher        // the handler, if it is one
 
 	nextID   atomic.Uint64
 	draining chan struct{} // closed by Shutdown: no more accepting and reading
@@ -60,7 +65,7 @@ type servedSchema struct {
 func NewServer(h Handler, o Options) *Server {
 	o.setDefaults()
 	s := &Server{
-		handler: h, o: o, limits: newConnLimits(o), refusal: logLimit{log: o.Log, clock: o.Clock},
+		handler: h, o: o, limits: newConnLimits(o), refusal: loglimit.New(o.Clock, troubleLogEvery), unaccepted: loglimit.New(o.Clock, troubleLogEvery),
 		draining: make(chan struct{}), stopped: make(chan struct{}),
 		listeners: map[net.Listener]struct{}{}, conns: map[*Conn]struct{}{},
 	}
@@ -165,7 +170,7 @@ func (s *Server) remove(c *Conn) {
 
 // refused notes what became of a connection, or of a request on it, for what came on it.
 func (s *Server) refused(c *Conn, reason, outcome string) {
-	s.refusal.warn(func(e logEvent) {
+	s.refusal.Write(&s.o.Log, zerolog.WarnLevel, func(e *zerolog.Event) {
 		e.Uint64("conn", c.ID).Str("listener", c.Listener).Stringer("remote", c.RemoteAddr).Str("reason", reason).Msg(outcome)
 	})
 }

@@ -55,6 +55,8 @@ type LifecycleOptions struct {
 type Lifecycle struct {
 	o     LifecycleOptions
 	epoch atomic.Int64
+	// heardMs is when a heartbeat was last answered.
+	heardMs atomic.Int64
 
 	ctx      context.Context
 	cancel   context.CancelFunc
@@ -159,6 +161,11 @@ func (l *Lifecycle) awaitRelease(ctx context.Context) error {
 			return errUnheard
 		}
 	}
+}
+
+// Unheard is how long ago a controller last answered a heartbeat, or the start.
+func (l *Lifecycle) Unheard() time.Duration {
+	return time.Duration(clock.Millis(l.o.Clock)-l.heardMs.Load()) * time.Millisecond
 }
 
 // Stop ends the heartbeats without telling the controller.
@@ -302,5 +309,6 @@ func (l *Lifecycle) heartbeat(ctx context.Context) (*kmsg.BrokerHeartbeatRespons
 	if heard.ErrorCode != 0 {
 		return nil, kerr.ErrorForCode(heard.ErrorCode)
 	}
+	l.heardMs.Store(clock.Millis(l.o.Clock))
 	return heard, nil
 }

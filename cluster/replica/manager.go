@@ -197,10 +197,11 @@ func (s *state) count(to *metrics.ReplicaState) {
 	if s.reassigning {
 		to.Reassigning++
 	}
-	if len(s.isr) < s.factor {
+	inSync := s.inSync()
+	if inSync < s.factor {
 		to.UnderReplicated++
 	}
-	switch n := len(s.isr) - s.minISR(); {
+	switch n := inSync - s.minISR(); {
 	case n < 0:
 		to.UnderMinISR++
 	case n == 0:

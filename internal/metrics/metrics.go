@@ -18,13 +18,14 @@ type Metrics struct {
 	Topics     *Topics
 	Replicas   *Replicas
 	Controller *Controller
+	Flushes    *Flushes
 	detail     Detail
 }
 
 // New makes a registry that holds everything, and the Go runtime's and the process's own metrics.
 func New(c clock.Clock) *Metrics {
-	m := &Metrics{Registry: prometheus.NewRegistry(), Network: newNetwork(c), Topics: newTopics(), Replicas: newReplicas(), Controller: newController()}
-	m.Registry.MustRegister(m.Network, m.Topics, m.Replicas, m.Controller,
+	m := &Metrics{Registry: prometheus.NewRegistry(), Network: newNetwork(c), Topics: newTopics(), Replicas: newReplicas(), Controller: newController(), Flushes: &Flushes{clock: c}}
+	m.Registry.MustRegister(m.Network, m.Topics, m.Replicas, m.Controller, m.Flushes,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

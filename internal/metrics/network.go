@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -202,19 +203,19 @@ func (s *RequestStats) collect(ch chan<- prometheus.Metric, name string, rotate 
 		}
 	}
 	for i := range s.times {
-		s.times[i].collect(ch, timeDescs[i], name, rotate)
+		s.times[i].collect(ch, timeDescs[i], rotate, name)
 	}
 }
 
-func (t *requestTime) collect(ch chan<- prometheus.Metric, d timeDesc, name string, rotate bool) {
+func (t *requestTime) collect(ch chan<- prometheus.Metric, d timeDesc, rotate bool, labels ...string) {
 	all := t.snapshot()
 	if rotate {
 		t.older, t.old = t.old, all
 	}
 	recent := all.since(t.older)
 	for _, q := range quantiles {
-		ch <- prometheus.MustNewConstMetric(d.quantile, prometheus.UntypedValue, recent.quantileMs(q.q), name, q.label)
+		ch <- prometheus.MustNewConstMetric(d.quantile, prometheus.UntypedValue, recent.quantileMs(q.q), append(slices.Clip(labels), q.label)...)
 	}
-	ch <- prometheus.MustNewConstMetric(d.count, prometheus.CounterValue, float64(all.total), name)
-	ch <- prometheus.MustNewConstMetric(d.sum, prometheus.CounterValue, float64(t.sumMicro.Load())/1000, name)
+	ch <- prometheus.MustNewConstMetric(d.count, prometheus.CounterValue, float64(all.total), labels...)
+	ch <- prometheus.MustNewConstMetric(d.sum, prometheus.CounterValue, float64(t.sumMicro.Load())/1000, labels...)
 }

@@ -18,7 +18,7 @@ func (n *Node) startAdmin(context.Context) error {
 		return nil
 	}
 	server, err := admin.Start(address, admin.Options{
-		Gatherer: n.metrics.Registry, Healthy: n.healthy, Ready: n.ready, Profiles: n.o.Config.Text(pprofListen) == pprofBesideMetrics, Property: "admin.listen",
+		Gatherer: n.metrics.Registry, Healthy: n.healthy, Ready: n.ready, Notes: n.notes, Profiles: n.o.Config.Text(pprofListen) == pprofBesideMetrics, Property: "admin.listen",
 	})
 	if err != nil {
 		if _, asked := n.o.Config.Static["admin.listen"]; asked {
@@ -95,6 +95,7 @@ func (n *Node) eachLog(yield func(metrics.LogState)) {
 // gauges are the figures that are asked for at each scrape (KafkaController's and FetchSessionCache's).
 func (n *Node) gauges() {
 	n.metrics.Controller.SetState(n.controllerState)
+	n.troubleGauges()
 	n.metrics.Memory(n.o.Memory)
 	n.metrics.Gauge("log_logscrubber_damaged_segments", "Segments with records that are damaged on disk.", func() float64 {
 		return float64(n.store.ScrubStats().DamagedSegments)
@@ -123,33 +124,4 @@ func (n *Node) brokerGauges() {
 		_, partitions := n.fetchSessions.Counts()
 		return float64(partitions)
 	})
-}
-
-var (
-	errNoDirectory = errors.New("no log directory is online")
-	errFenced      = errors.New("the controller does not count on this broker")
-)
-
-// healthy: there is somewhere to write. A node that has not started yet is not to be started again for it.
-func (n *Node) healthy() error {
-	if n.progress.pending() != nil {
-		return nil
-	}
-	for _, dir := range n.store.Dirs() {
-		if dir.Offline == nil {
-			return nil
-		}
-	}
-	return errNoDirectory
-}
-
-// ready: started, healthy, and, a broker, known to clients.
-func (n *Node) ready() error {
-	if err := n.progress.pending(); err != nil {
-		return err
-	}
-	if b := n.controller.Image().Broker(n.o.Config.NodeID); n.o.Config.IsBroker && (b == nil || !b.Active()) {
-		return errFenced
-	}
-	return n.healthy()
 }

@@ -37,6 +37,9 @@ func (n *Node) controllerState() metrics.ControllerState {
 			s.ActiveBrokers++
 		}
 	}
+	if n.controller.Leader().NodeID < 0 { // no controller counts on any, and the image ages
+		s.ActiveBrokers = 0
+	}
 	return s
 }
 

@@ -136,7 +136,7 @@ func bufferBytes(l config.Layers, name string) int {
 // newBroker gathers what the handlers call.
 func (n *Node) newBroker() *handlers.Broker {
 	cfg := n.o.Config
-	n.topics = handlers.NewCoordinatorTopics(n.controller, n.o.Log, coordinatorTopics(cfg.Layers)...)
+	n.topics = handlers.NewCoordinatorTopics(n.controller, n.o.Clock, n.o.Log, coordinatorTopics(cfg.Layers)...)
 	n.onStop("internal topics", func(context.Context) error { n.topics.Close(); return nil })
 	n.producers = handlers.NewProducerIDs(n.controller, cfg.NodeID, n.brokerEpoch)
 	n.onStop("producer ids", func(context.Context) error { n.producers.Close(); return nil })

@@ -53,6 +53,7 @@ func (n *Node) openStore(ctx context.Context) error {
 		FlushOffsetCheckpointInterval: millis(cfg.Int("log.flush.offset.checkpoint.interval.ms")),
 		ProducerMemory:                n.o.Memory.Producers,
 		MaxOpenFiles:                  processDescriptors().files,
+		OnFlush:                       n.metrics.Flushes.Observe,
 		OnDirOffline:                  n.dirOffline,
 		OnDamage:                      n.damaged,
 		Scrub:                         scrubConfig(cfg.Layers),
