@@ -29,6 +29,7 @@ func (f *fetch) park(answers []fetchAnswer) {
 		p.note(i, &answers[i])
 		answers[i].release()
 	}
+	f.r.ReleaseResponse() // nobody knows for how long
 	// Held to the end, so that a finish finds all watches set.
 	p.mu.Lock()
 	p.timer = f.b.Clock.AfterFunc(time.Duration(f.maxWaitMs)*time.Millisecond, p.finish)

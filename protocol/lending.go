@@ -12,8 +12,8 @@ const (
 	minDecodedLoan  = 16 << 10
 	minResponseLoan = 8 << 10
 
-	// While others wait for memory, a frame must bring stallBytes within stallPatience, and a peer must read something of its responses
-	// within unreadPatience. Otherwise their connections are cut.
+	// While others wait for memory, a frame must bring stallBytes within stallPatience, and a peer must read maxWriteBytes of its responses
+	// within unreadPatience, or all. Otherwise their connections are cut.
 	stallBytes     = 64 << 10
 	stallPatience  = 2 * time.Second
 	unreadPatience = 5 * time.Second

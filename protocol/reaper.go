@@ -25,6 +25,8 @@ func (s *Server) reap() {
 }
 
 func (s *Server) reapOnce(now time.Time) {
+	s.reaping.Lock()
+	defer s.reaping.Unlock()
 	s.mu.Lock()
 	conns := s.connList()
 	s.mu.Unlock()

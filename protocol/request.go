@@ -122,6 +122,10 @@ func (r *Request) ReleaseBody() {
 	r.loan.Return()
 }
 
+// ReleaseResponse gives back what was borrowed for the response, by a request that is parked. Only the goroutine that serves the request may call it,
+// before another can answer.
+func (r *Request) ReleaseResponse() { r.response.Return() }
+
 // finish gives the request's buffer back and puts res in its place in the order.
 func (r *Request) finish(res result) {
 	buf := r.buf

@@ -48,6 +48,8 @@ type Server struct {
 	reaper   sync.WaitGroup
 	running  sync.WaitGroup // acceptors and readers
 
+	reaping sched.Mutex // one look at the connections at a time
+
 	mu        sched.Mutex
 	shutdown  bool
 	listeners map[net.Listener]struct{}
