@@ -6,6 +6,8 @@ import (
 	"hash/maphash"
 	"slices"
 	"strings"
+	"testing/synctest"
+	"time"
 
 	"grete/cluster/metadata"
 	"grete/cmd/broker/node"
@@ -107,8 +109,11 @@ func (c *checks) members() (out []member) {
 
 // check returns what is wrong, beginning with the number of the invariant in FAULTS; everything stands still meanwhile.
 func (c *checks) check() string {
-	members := c.members()
-	for _, look := range []func([]member) string{c.readLogs, c.readMetadata, c.leaderships} {
+	members, wrong, at := c.readAtOnce()
+	if wrong != "" || !at {
+		return wrong
+	}
+	for _, look := range []func([]member) string{c.readMetadata, c.leaderships} {
 		if wrong := look(members); wrong != "" {
 			return wrong
 		}
@@ -121,6 +126,25 @@ func (c *checks) check() string {
 		}
 	}
 	return ""
+}
+
+// readAtOnce reads all logs in one moment; not where a lock that some broker holds over a slow disk lets time pass. What cannot be read
+// while a disk is at work, as in the middle of a truncation, is read again when it has gone on.
+func (c *checks) readAtOnce() (members []member, wrong string, atOnce bool) {
+	for range 50 {
+		began := time.Now()
+		members = c.members()
+		wrong = c.readLogs(members)
+		switch atOnce = time.Now().Equal(began); {
+		case wrong != "" && c.w.busy():
+			time.Sleep(c.w.stretch(100 * time.Millisecond))
+		case atOnce:
+			return members, wrong, true
+		}
+		synctest.Wait()
+	}
+	c.w.done.unlooked++
+	return members, "", false
 }
 
 func (c *checks) describe(id partitionID, k *known) string {

@@ -33,7 +33,9 @@ type clients struct {
 	lastNs atomic.Int64
 	work   sync.WaitGroup
 	owners *owners
-	stop   context.CancelFunc // of what writes
+
+	reassigned atomic.Int64
+	stop       context.CancelFunc // of what writes
 
 	mu    sync.Mutex
 	ops   []history.Op
@@ -188,11 +190,11 @@ func (k *client) poll(ctx context.Context, next map[history.Partition]int64, p h
 	return records
 }
 
-// change is what administrators do: topics come and go, preferred leaders come back.
+// change is what administrators do: topics come and go, partitions move, preferred leaders come back.
 func (c *clients) change(dice *rand.Rand) {
 	c.w.done.changes++
 	k := c.client("admin", rand.New(rand.NewPCG(dice.Uint64(), 0)))
-	what := dice.IntN(3)
+	what := dice.IntN(5)
 	c.work.Go(func() {
 		defer k.close()
 		ctx, cancel := context.WithTimeout(context.Background(), c.w.stretch(20*time.Second))
@@ -205,6 +207,8 @@ func (c *clients) change(dice *rand.Rand) {
 			k.deleteTopic(ctx, extra)
 		case 2:
 			_, _ = k.ask(ctx, k.anyBroker(), kmsg.NewPtrElectLeadersRequest())
+		default:
+			k.reassign(ctx)
 		}
 	})
 }
@@ -220,6 +224,34 @@ func (k *client) createTopic(ctx context.Context, name string, partitions int32)
 		return err
 	}
 	return kerr.ErrorForCode(answer.(*kmsg.CreateTopicsResponse).Topics[0].ErrorCode)
+}
+
+// reassign has some partition moved to other replicas, or in another order, or takes back what is under way. Two replicas are as many as
+// min.insync.replicas, so that nothing moves on while one is away.
+func (k *client) reassign(ctx context.Context) {
+	all := append([]string{"__consumer_offsets", "__transaction_state"}, topics...)
+	topic := kmsg.NewAlterPartitionAssignmentsRequestTopic()
+	topic.Topic = all[k.rng.IntN(len(all))]
+	part := kmsg.NewAlterPartitionAssignmentsRequestTopicPartition()
+	if topic.Topic[0] != '_' {
+		part.Partition = k.rng.Int32N(partitions)
+	}
+	if k.rng.IntN(5) > 0 {
+		for _, i := range k.rng.Perm(len(k.c.w.machines))[:2+k.rng.IntN(2)] {
+			part.Replicas = append(part.Replicas, k.c.w.machines[i].id)
+		}
+	}
+	topic.Partitions = append(topic.Partitions, part)
+	req := kmsg.NewPtrAlterPartitionAssignmentsRequest()
+	req.TimeoutMillis = int32(k.c.w.ms(5000))
+	req.Topics = append(req.Topics, topic)
+	answer, err := k.ask(ctx, k.anyBroker(), req)
+	if err != nil {
+		return
+	}
+	if r := answer.(*kmsg.AlterPartitionAssignmentsResponse); r.ErrorCode == 0 && r.Topics[0].Partitions[0].ErrorCode == 0 {
+		k.c.reassigned.Add(1)
+	}
 }
 
 func (k *client) deleteTopic(ctx context.Context, name string) {

@@ -61,7 +61,7 @@ const diskBytes = 1 << 40
 func (m *machine) start() {
 	l := &life{m: m, fs: m.disk, gone: make(chan struct{}), failed: make(chan error, 1)}
 	l.alive.Store(true)
-	l.fs.SetCapacity(diskBytes)
+	m.mount(l.fs)
 	l.files = vfs.NewFaulty(l.fs)
 	l.clock = &skewed{Clock: clock.System}
 	l.clock.by.Store(int64(m.skew))
@@ -92,7 +92,7 @@ func (l *life) run(ctx context.Context, o node.Options) {
 		l.failed <- err
 	case <-ctx.Done():
 	}
-	stopping, cancel := context.WithTimeout(context.Background(), time.Minute)
+	stopping, cancel := context.WithTimeout(context.Background(), l.m.w.stretch(time.Minute))
 	defer cancel()
 	if err := n.Stop(stopping); err != nil && l.alive.Load() {
 		l.failed <- err

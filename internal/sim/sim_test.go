@@ -21,7 +21,7 @@ func play(t *testing.T, p plan) (wrong string, done figures) {
 			wrong = fmt.Sprintf("seed %d, tempo %d, %v: %s\nthe last troubles:\n  %s", p.seed, p.tempo, p.lasts, wrong, strings.Join(w.notes, "\n  "))
 		}
 		done = w.done
-		done.packets = w.net.arrived.Load()
+		done.reassigned, done.packets = w.clients.reassigned.Load(), w.net.arrived.Load()
 		done.handovers, done.commits = w.clients.owners.handovers, w.clients.owners.commits
 	})
 	return wrong, done
@@ -110,6 +110,10 @@ func (f *figures) add(o figures) {
 	f.stops += o.stops
 	f.failedFsyncs += o.failedFsyncs
 	f.changes += o.changes
+	f.slowDisks += o.slowDisks
+	f.lacks += o.lacks
+	f.unlooked += o.unlooked
+	f.reassigned += o.reassigned
 	f.packets += o.packets
 	f.handovers += o.handovers
 	f.commits += o.commits

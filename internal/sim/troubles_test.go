@@ -67,7 +67,11 @@ func (w *world) step() {
 		w.jump(m)
 	case dice < 73:
 		w.slander(m)
-	case dice < 79:
+	case dice < 76:
+		w.slowDisk(m)
+	case dice < 80:
+		w.lack(m)
+	case dice < 85:
 		w.trouble("cuts are mended")
 		w.net.mend(false)
 	default:
@@ -396,6 +400,8 @@ func (w *world) heal() {
 			continue
 		}
 		m.now.fs.SetCapacity(diskBytes)
+		m.now.fs.SetPace(m.pace(vfs.SlowDisk))
+		m.now.files.Heal()
 		m.now.clock.by.Store(0)
 		if m.now.dying.Load() {
 			m.now.crash(false, 100)

@@ -49,7 +49,8 @@ type world struct {
 // figures say how much a run says: a quiet world proves nothing.
 type figures struct {
 	steps, crashes, powerLosses, wipes, lostDisks, cuts, jumps, slanders, halfJoins, stops, failedFsyncs, changes int
-	packets                                                                                                       int64 // of gossip that arrived
+	slowDisks, lacks, unlooked                                                                                    int
+	reassigned, packets                                                                                           int64 // of gossip that arrived
 	handovers, commits                                                                                            int   // of groups' members
 	history.Stats
 }
