@@ -321,7 +321,7 @@ func visible(p history.Partition, r *kmsg.FetchResponseTopicPartition, from int6
 				return records, next, err
 			}
 			if rec.Offset >= from {
-				records = append(records, history.Record{Partition: p, Offset: rec.Offset, Value: string(rec.Value)})
+				records = append(records, history.Record{Partition: p, Offset: rec.Offset, Value: string(rec.Value), Key: string(rec.Key)})
 			}
 		}
 	}

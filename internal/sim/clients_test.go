@@ -24,7 +24,7 @@ const (
 	partitions      = 2
 )
 
-var topics = []string{plainTopic, idempotentTopic, txnTopic, copiesTopic}
+var topics = []string{plainTopic, idempotentTopic, txnTopic, copiesTopic, tableTopic}
 
 // clients work against the brokers and remember what they saw.
 type clients struct {
@@ -110,7 +110,7 @@ func (c *clients) start(ctx context.Context) {
 	writing, stop := context.WithCancel(ctx)
 	c.stop = stop
 	for i, life := range []func(context.Context, *client){
-		c.plainProducer, c.leaderProducer, c.idempotentProducer, c.idempotentProducer,
+		c.plainProducer, c.leaderProducer, c.tableProducer, c.idempotentProducer, c.idempotentProducer,
 		func(ctx context.Context, k *client) { c.transactionalProducer(ctx, k, "txn-0") },
 		func(ctx context.Context, k *client) { c.transactionalProducer(ctx, k, "txn-1") },
 		c.copier,
@@ -146,7 +146,7 @@ func (k *client) sent(op history.Op, p history.Partition, values []string, offse
 	for i, v := range values {
 		one := op
 		one.Kind, one.Client, one.Outcome = history.Send, k.name, outcome
-		one.At = &history.Record{Partition: p, Value: v}
+		one.At = &history.Record{Partition: p, Value: v, Key: keyOf(p.Topic, v)}
 		if outcome == history.OK {
 			one.At.Offset = offset + int64(i)
 		}
@@ -213,11 +213,20 @@ func (c *clients) change(dice *rand.Rand) {
 	})
 }
 
+func setting(name, value string) kmsg.CreateTopicsRequestTopicConfig {
+	return kmsg.CreateTopicsRequestTopicConfig{Name: name, Value: &value}
+}
+
 func (k *client) createTopic(ctx context.Context, name string, partitions int32) error {
 	req := kmsg.NewPtrCreateTopicsRequest()
 	topic := kmsg.NewCreateTopicsRequestTopic()
 	topic.Topic, topic.NumPartitions, topic.ReplicationFactor = name, partitions, 3
 	req.TimeoutMillis = int32(k.c.w.ms(5000))
+	if name == tableTopic {
+		topic.Configs = []kmsg.CreateTopicsRequestTopicConfig{
+			setting("cleanup.policy", "compact"), setting("segment.ms", fmt.Sprint(k.c.w.ms(10_000))), setting("min.cleanable.dirty.ratio", "0.01"),
+		}
+	}
 	req.Topics = append(req.Topics, topic)
 	answer, err := k.ask(ctx, k.anyBroker(), req)
 	if err != nil {

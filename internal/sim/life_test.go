@@ -66,6 +66,7 @@ func (m *machine) start() {
 	l.clock = &skewed{Clock: clock.System}
 	l.clock.by.Store(int64(m.skew))
 	m.now, m.unseen = l, true
+	m.w.lives = append(m.w.lives, l)
 	m.w.starts.Add(1)
 	m.w.net.boot(m.host)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -152,13 +153,14 @@ func (w *world) config(id int32) *config.Broker {
 		"offsets.topic.num.partitions": 1, "offsets.topic.replication.factor": 3,
 		"transaction.state.log.num.partitions": 1, "transaction.state.log.replication.factor": 3, "transaction.state.log.min.isr": 2,
 		"min.insync.replicas": 2, "default.replication.factor": 3, "auto.create.topics.enable": "false",
-		"log.cleaner.enable": "false", "log.roll.ms": w.ms(120_000), "log.retention.ms": -1,
+		"log.cleaner.backoff.ms": w.ms(5000), "log.cleaner.dedupe.buffer.size": 2 << 20, "log.roll.ms": w.ms(120_000), "log.retention.ms": -1,
 		"broker.heartbeat.interval.ms": w.ms(1000), "broker.session.timeout.ms": w.ms(4000),
 		"replica.lag.time.max.ms": w.ms(5000), "replica.fetch.wait.max.ms": w.ms(500), "replica.socket.timeout.ms": w.ms(5000),
 		"controller.quorum.election.timeout.ms": w.ms(1000), "controller.quorum.request.timeout.ms": w.ms(2000),
 		"request.timeout.ms": w.ms(10_000), "leader.imbalance.check.interval.seconds": w.ms(60),
 		"group.consumer.session.timeout.ms": w.ms(6000), "group.consumer.min.session.timeout.ms": w.ms(6000), "group.consumer.max.session.timeout.ms": w.ms(6000),
 		"group.consumer.heartbeat.interval.ms": w.ms(1000), "group.consumer.min.heartbeat.interval.ms": w.ms(1000), "group.consumer.max.heartbeat.interval.ms": w.ms(1000),
+		"broker.silence.patience.ms":                      w.ms(2500),
 		"initial.broker.registration.timeout.ms":          w.ms(60_000),
 		"metadata.log.max.record.bytes.between.snapshots": 20_000,
 	}

@@ -34,6 +34,9 @@ func (k *client) batchOf(by *producer, p history.Partition, acks int16, values [
 	records := make([]batch.Record, len(values))
 	for i, v := range values {
 		records[i] = batch.Record{Offset: int64(i), TimestampMs: time.Now().UnixMilli(), Value: []byte(v)}
+		if key := keyOf(p.Topic, v); key != "" {
+			records[i].Key = []byte(key)
+		}
 	}
 	raw, err := batch.Build(o, records)
 	if err != nil {
@@ -52,17 +55,26 @@ func (k *client) values() []string {
 }
 
 // plainProducer sends everything once.
-func (c *clients) plainProducer(ctx context.Context, k *client) { c.sendOnce(ctx, k, acksAll) }
+func (c *clients) plainProducer(ctx context.Context, k *client) {
+	c.sendOnce(ctx, k, plainTopic, acksAll, k.values)
+}
+
+// tableProducer gives keys new values.
+func (c *clients) tableProducer(ctx context.Context, k *client) {
+	c.sendOnce(ctx, k, tableTopic, acksAll, k.tableValues)
+}
 
 // leaderProducer's records may be lost: it makes leaders' logs longer than what is committed.
-func (c *clients) leaderProducer(ctx context.Context, k *client) { c.sendOnce(ctx, k, acksLeader) }
+func (c *clients) leaderProducer(ctx context.Context, k *client) {
+	c.sendOnce(ctx, k, plainTopic, acksLeader, k.values)
+}
 
-func (c *clients) sendOnce(ctx context.Context, k *client, acks int16) {
+func (c *clients) sendOnce(ctx context.Context, k *client, topic string, acks int16, next func() []string) {
 	c.record(history.Op{Kind: history.Client, Client: k.name, Guarantee: history.Plain})
 	life, end := k.life(ctx)
 	defer end()
 	for k.rest(life, 2*time.Second) {
-		p, values := k.somewhere(plainTopic), k.values()
+		p, values := k.somewhere(topic), next()
 		op := history.Op{BeganNs: c.nowNs()}
 		got := k.produce(life, []pending{k.batchOf(nobody, p, acks, values)})[0]
 		outcome := history.OK

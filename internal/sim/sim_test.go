@@ -110,6 +110,8 @@ func (f *figures) add(o figures) {
 	f.stops += o.stops
 	f.failedFsyncs += o.failedFsyncs
 	f.changes += o.changes
+	f.tablesRead += o.tablesRead
+	f.rowsGone += o.rowsGone
 	f.slowDisks += o.slowDisks
 	f.lacks += o.lacks
 	f.unlooked += o.unlooked

@@ -36,6 +36,7 @@ type world struct {
 	checks   *checks
 	began    time.Time
 	starts   atomic.Int64 // of brokers
+	lives    []*life      // all there were
 	fragile  *machine     // lost what was acknowledged and has not got it back; nil: nobody
 
 	mu    sync.Mutex
@@ -49,7 +50,7 @@ type world struct {
 // figures say how much a run says: a quiet world proves nothing.
 type figures struct {
 	steps, crashes, powerLosses, wipes, lostDisks, cuts, jumps, slanders, halfJoins, stops, failedFsyncs, changes int
-	slowDisks, lacks, unlooked                                                                                    int
+	tablesRead, rowsGone, slowDisks, lacks, unlooked                                                              int
 	reassigned, packets                                                                                           int64 // of gossip that arrived
 	handovers, commits                                                                                            int   // of groups' members
 	history.Stats
@@ -166,11 +167,10 @@ func (w *world) end(over context.CancelFunc) {
 			m.now.crash(false, 100)
 		}
 	}
-	for _, m := range w.machines {
-		if m.now != nil {
-			<-m.now.gone
-		}
+	for _, l := range w.lives {
+		<-l.gone
 	}
+	time.Sleep(w.stretch(30 * time.Second)) // memberlist does not wait for its probes
 }
 
 func (w *world) allUp() bool {
