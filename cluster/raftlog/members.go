@@ -146,7 +146,7 @@ func (n *Node) Resign(ctx context.Context) error {
 	asked := int32(-1)
 	for ctx.Err() == nil {
 		over := false
-		err := n.call(func() {
+		err := n.callWithin(ctx, func() {
 			next, ok := n.successor()
 			if over = !n.leads() || !ok; !over && asked != next {
 				n.raw.TransferLeader(raftID(next))

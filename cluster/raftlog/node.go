@@ -223,10 +223,15 @@ func (n *Node) Step(m *raftpb.Message) {
 }
 
 // call runs f on the node's goroutine.
-func (n *Node) call(f func()) error {
+func (n *Node) call(f func()) error { return n.callWithin(context.Background(), f) }
+
+// callWithin is call for a caller who waits no longer than ctx for f to begin: a node without room takes no calls.
+func (n *Node) callWithin(ctx context.Context, f func()) error {
 	ran := make(chan struct{})
 	select {
 	case n.calls <- func() { f(); close(ran) }:
+	case <-ctx.Done():
+		return ctx.Err()
 	case <-n.done:
 		return ErrStopped
 	}

@@ -1,6 +1,7 @@
 package raftlog
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"sync/atomic"
@@ -44,6 +45,29 @@ func TestWaitsForSpace(t *testing.T) {
 		}
 		r.close(t)
 	}
+}
+
+// A leader that waits for space cannot hand over, and says so in time: its stop goes on.
+func TestResignsInTimeWithoutSpace(t *testing.T) {
+	faulty := vfs.NewFaulty(vfs.NewMem())
+	r := startRig(t, faulty)
+	faulty.Inject(vfs.FailMatching(func(o vfs.Op) bool { return o.Kind == vfs.OpWrite }, syscall.ENOSPC))
+	r.propose(t, "lost")
+	time.Sleep(roomEvery / 2)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	resigned := make(chan error, 1)
+	go func() { resigned <- r.Resign(ctx) }()
+	select {
+	case err := <-resigned:
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("resigned: %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("it still waits")
+	}
+	faulty.Inject(nil)
+	r.close(t)
 }
 
 // A node that waits for space can be stopped, and does not count that as a failure.
