@@ -42,7 +42,10 @@ type Conn struct {
 	SoftwareName, SoftwareVersion string
 
 	server    *Server
-	nc        net.Conn
+	socket    net.Conn
+	nc        net.Conn // the socket, or TLS over it
+	security  Security
+	exchange  Exchange // nil: no SASL
 	frames    *frameReader
 	sender    sender
 	principal atomic.Pointer[Principal]
@@ -58,6 +61,9 @@ type Conn struct {
 	lastActive   atomic.Int64 // nanoseconds: last request, or last progress in sending
 	sendingSince atomic.Int64 // nanoseconds: last progress of what is being sent; 0 when nothing is
 	closingSince atomic.Int64 // nanoseconds: when the connection began to end; 0 before
+	waitingSince atomic.Int64 // nanoseconds: when it began to wait for authentication; 0 where there is none
+
+	unauthenticated atomic.Bool // it has to prove who it is before it may ask for anything
 
 	mu        sched.Mutex
 	changed   sync.Cond // what the reader waits for: order, out, mutedTill, ending

@@ -51,6 +51,7 @@ type frameReader struct {
 	loan  memory.Loan
 	next  int // bytes that the next read asks for
 
+	head    [lengthBytes]byte // the length of a frame, of a connection without raw
 	tryRead func(fd uintptr) bool
 	readN   int
 	readErr error
@@ -122,7 +123,11 @@ func (f *frameReader) complete(size int) error {
 		f.lender.Store(f.loan.Account())
 		f.began.Store(f.now().UnixNano())
 		f.makeRoom(room)
-		for f.limit = f.r + room; f.unread() < room; {
+		f.limit = f.r + room
+		if f.raw == nil && size <= smallReadBytes/2 { // frames that follow come with this one
+			f.limit = len(f.buf.b)
+		}
+		for f.unread() < room {
 			if err := f.fillFrame(); err != nil {
 				return err
 			}
@@ -218,8 +223,7 @@ func (f *frameReader) fill() error {
 		f.began.Store(f.now().UnixNano())
 	}
 	if f.raw == nil {
-		f.prepare()
-		f.readN, f.readErr = f.nc.Read(f.buf.b[f.w:f.limit])
+		f.readN, f.readErr = f.readWaiting()
 	} else if err := f.raw.Read(f.tryRead); err != nil {
 		f.readN, f.readErr = 0, err
 	}
@@ -236,6 +240,20 @@ func (f *frameReader) fill() error {
 		err = io.EOF
 	}
 	return err
+}
+
+// readWaiting reads from a connection that does not tell whether it is ready. The length that begins a frame is waited for without a buffer.
+func (f *frameReader) readWaiting() (int, error) {
+	if f.buf != nil {
+		f.prepare()
+		return f.nc.Read(f.buf.b[f.w:f.limit])
+	}
+	n, err := f.nc.Read(f.head[:])
+	if n > 0 {
+		f.prepare()
+		copy(f.buf.b, f.head[:n])
+	}
+	return n, err
 }
 
 // prepare sees to a buffer with room for a read.

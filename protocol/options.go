@@ -24,6 +24,9 @@ type Options struct {
 	SendBufferBytes, ReceiveBufferBytes int           // socket.send.buffer.bytes, socket.receive.buffer.bytes; <= 0: the system's
 	FrameTimeout                        time.Duration // for each progressBytes of a frame that has begun
 	SendTimeout                         time.Duration // for a peer that reads nothing of its responses
+	AuthTimeout                         time.Duration // for a connection to be authenticated
+	// Security is how connections are secured, by listener.
+	Security map[string]*Security
 }
 
 const (
@@ -42,6 +45,7 @@ func (o *Options) setDefaults() {
 	setDefault(&o.MaxInFlight, defaultMaxInFlight)
 	setDefault(&o.FrameTimeout, defaultFrameTimeout)
 	setDefault(&o.SendTimeout, defaultSendTimeout)
+	setDefault(&o.AuthTimeout, defaultAuthTimeout)
 	if o.MaxIdle == 0 {
 		o.MaxIdle = defaultMaxIdle
 	}

@@ -14,7 +14,10 @@ const lingerTimeout = 500 * time.Millisecond
 
 // run is the reader goroutine: requests in, until the peer or we end it.
 func (c *Conn) run() {
-	err := c.readRequests()
+	err := c.handshake()
+	if err == nil {
+		err = c.readRequests()
+	}
 	if c.endedByUs(err) {
 		c.finishAnswers()
 		c.linger()
@@ -120,7 +123,7 @@ func (c *Conn) serve(f frame) error {
 	if stats := c.server.stats(r.Key); stats != nil {
 		stats.Received(r.Version)
 	}
-	c.server.handler.Serve(c.ctx, r)
+	c.serveRequest(r)
 	if c.server.o.Metrics != nil && !r.answered.Load() {
 		r.servedNanos.Store(c.server.o.Clock.Now().UnixNano())
 	}
@@ -132,6 +135,9 @@ func (c *Conn) serve(f frame) error {
 func (c *Conn) decode(f frame) (*Request, error) {
 	h, rest := parseFixedHeader(f.bytes)
 	r := &Request{Key: h.key, Version: h.version, CorrelationID: h.correlationID, loan: f.loan}
+	if !c.mayPass(h.key) {
+		return r, &RequestError{Key: h.key, Version: h.version, Err: ErrUnauthenticated}
+	}
 	schema := c.server.served(h.key, h.version)
 	if schema == nil && h.key != apiVersionsKey {
 		return r, &RequestError{Key: h.key, Version: h.version, Err: ErrUnsupported}
@@ -213,7 +219,7 @@ func (c *Conn) linger() {
 	if !ok || half.CloseWrite() != nil {
 		return
 	}
-	timer := c.server.o.Clock.AfterFunc(lingerTimeout, func() { c.nc.Close() })
+	timer := c.server.o.Clock.AfterFunc(lingerTimeout, func() { c.socket.Close() })
 	defer timer.Stop()
 	_ = c.nc.SetReadDeadline(time.Time{})
 	scrap := getBuffer(smallClassBytes)

@@ -45,6 +45,8 @@ func (c *Conn) overdue(now time.Time) string {
 		return sinceNanos != 0 && now.UnixNano()-sinceNanos >= int64(d)
 	}
 	switch {
+	case c.unauthenticated.Load() && over(c.waitingSince.Load(), o.AuthTimeout):
+		return "authentication took too long"
 	case over(c.frames.began.Load(), o.FrameTimeout):
 		return "a frame took too long to come"
 	case over(c.sendingSince.Load(), o.SendTimeout):

@@ -36,6 +36,7 @@ type Server struct {
 	handler                        Handler
 	o                              Options
 	limits                         *connLimits
+	waiting                        waitingConns
 	refusal, unaccepted            *loglimit.Limit
 	acceptFailures, acceptFailedMs atomic.Int64
 	acceptWaiting                  atomic.Int32
@@ -129,26 +130,45 @@ func (s *Server) isDraining() bool {
 // start runs a connection that was accepted; false when the server is shutting down.
 func (s *Server) start(listener string, nc net.Conn) bool {
 	c := s.newConn(listener, nc)
+	oldest, ok := s.enter(c)
+	if oldest != nil {
+		s.refused(oldest, "too many connections that are not authenticated", "connection closed")
+		oldest.cut()
+	}
+	return ok
+}
+
+// enter has a connection run; the one that it returns has to give way.
+func (s *Server) enter(c *Conn) (oldest *Conn, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.shutdown {
-		return false
+		return nil, false
 	}
 	s.conns[c] = struct{}{}
-	s.running.Go(c.run)
 	if m := s.o.Metrics; m != nil {
-		m.ConnectionOpened(listener)
+		m.ConnectionOpened(c.Listener)
 	}
-	return true
+	if c.unauthenticated.Load() {
+		c.waitingSince.Store(s.o.Clock.Now().UnixNano())
+		oldest = s.waiting.add(c)
+	}
+	s.running.Go(c.run)
+	return oldest, true
 }
 
 func (s *Server) newConn(listener string, nc net.Conn) *Conn {
 	c := &Conn{
-		ID: s.nextID.Add(1), Listener: listener, RemoteAddr: nc.RemoteAddr(), LocalAddr: nc.LocalAddr(), server: s, nc: nc,
+		ID: s.nextID.Add(1), Listener: listener, RemoteAddr: nc.RemoteAddr(), LocalAddr: nc.LocalAddr(), server: s, nc: nc, socket: nc,
 		gone: make(chan struct{}),
 	}
-	c.frames = newFrameReader(nc, s.o.MaxRequestBytes, s.o.Memory, &c.trusted, s.draining, c.gone, s.o.Clock.Now)
-	c.sender = newSender(nc, func() { c.progress() })
+	c.secure(s.o.Security[listener])
+	maxBytes := s.o.MaxRequestBytes
+	if c.exchange != nil {
+		maxBytes = min(maxBytes, c.security.SASL.MaxReceiveBytes())
+	}
+	c.frames = newFrameReader(c.nc, maxBytes, s.o.Memory, &c.trusted, s.draining, c.gone, s.o.Clock.Now)
+	c.sender = newSender(c.nc, func() { c.progress() })
 	if m := s.o.Metrics; m != nil {
 		c.frames.received, c.sender.sent = m.BytesReceived, m.BytesSent
 	}
@@ -164,6 +184,7 @@ func (s *Server) remove(c *Conn) {
 	s.mu.Lock()
 	delete(s.conns, c)
 	s.mu.Unlock()
+	s.waiting.remove(c)
 	s.limits.release(c.Listener, c.RemoteAddr)
 	if m := s.o.Metrics; m != nil {
 		m.ConnectionClosed(c.Listener)
@@ -234,9 +255,9 @@ func (s *Server) awaitEnd(ctx context.Context, first bool) error {
 	return err
 }
 
-// cut ends the connection now, whatever is unanswered.
+// cut ends the connection now, whatever is unanswered. It waits for nothing, as the end of TLS would.
 func (c *Conn) cut() {
-	c.nc.Close()
+	c.socket.Close()
 	c.markGone()
 	c.mu.Lock()
 	c.closed = true

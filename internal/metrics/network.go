@@ -33,7 +33,7 @@ type Network struct {
 	rotated     time.Time
 }
 
-type listenerStats struct{ open, created int64 }
+type listenerStats struct{ open, created, authenticated, refused int64 }
 
 // RequestStats measures the requests of one key.
 type RequestStats struct {
@@ -114,6 +114,19 @@ func (n *Network) ConnectionClosed(listener string) {
 	n.mu.Unlock()
 }
 
+// SucceededAuthentication and FailedAuthentication count ends of TLS handshakes, and of SASL exchanges where there is SASL.
+func (n *Network) SucceededAuthentication(listener string) {
+	n.mu.Lock()
+	n.connections[listener].authenticated++
+	n.mu.Unlock()
+}
+
+func (n *Network) FailedAuthentication(listener string) {
+	n.mu.Lock()
+	n.connections[listener].refused++
+	n.mu.Unlock()
+}
+
 // SetBudget says where to ask for the use of queued.max.request.bytes.
 func (n *Network) SetBudget(use func() (usedBytes, maxBytes int64)) {
 	n.mu.Lock()
@@ -124,6 +137,8 @@ func (n *Network) SetBudget(use func() (usedBytes, maxBytes int64)) {
 var (
 	connectionCount    = prometheus.NewDesc("kafka_server_socketservermetrics_connection_count", "Open connections.", []string{"listener"}, nil)
 	connectionCreation = prometheus.NewDesc("kafka_server_socketservermetrics_connection_creation_total", "Connections accepted.", []string{"listener"}, nil)
+	authenticated      = prometheus.NewDesc("kafka_server_socketservermetrics_successful_authentication_total", "Connections authenticated by TLS or SASL.", []string{"listener"}, nil)
+	notAuthenticated   = prometheus.NewDesc("kafka_server_socketservermetrics_failed_authentication_total", "TLS handshakes and SASL exchanges that failed.", []string{"listener"}, nil)
 	incomingBytes      = prometheus.NewDesc("kafka_server_socketservermetrics_incoming_byte_total", "Bytes received on connections.", nil, nil)
 	outgoingBytes      = prometheus.NewDesc("kafka_server_socketservermetrics_outgoing_byte_total", "Bytes sent on connections.", nil, nil)
 	memoryPoolUsed     = prometheus.NewDesc("kafka_network_socketserver_memorypoolused", "Bytes of requests being received or handled.", nil, nil)
@@ -154,7 +169,7 @@ var quantiles = []struct {
 
 // Describe implements prometheus.Collector.
 func (n *Network) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{connectionCount, connectionCreation, incomingBytes, outgoingBytes, memoryPoolUsed, memoryPoolFree, requestsTotal} {
+	for _, d := range []*prometheus.Desc{connectionCount, connectionCreation, authenticated, notAuthenticated, incomingBytes, outgoingBytes, memoryPoolUsed, memoryPoolFree, requestsTotal} {
 		ch <- d
 	}
 	for _, d := range timeDescs {
@@ -171,6 +186,8 @@ func (n *Network) Collect(ch chan<- prometheus.Metric) {
 	for listener, l := range n.connections {
 		ch <- prometheus.MustNewConstMetric(connectionCount, prometheus.GaugeValue, float64(l.open), listener)
 		ch <- prometheus.MustNewConstMetric(connectionCreation, prometheus.CounterValue, float64(l.created), listener)
+		ch <- prometheus.MustNewConstMetric(authenticated, prometheus.CounterValue, float64(l.authenticated), listener)
+		ch <- prometheus.MustNewConstMetric(notAuthenticated, prometheus.CounterValue, float64(l.refused), listener)
 	}
 	ch <- prometheus.MustNewConstMetric(incomingBytes, prometheus.CounterValue, float64(n.bytesReceived.Load()))
 	ch <- prometheus.MustNewConstMetric(outgoingBytes, prometheus.CounterValue, float64(n.bytesSent.Load()))
