@@ -47,6 +47,10 @@ func (s *Store) unlock() error {
 			errs = errors.Join(errs, d.lock.Close())
 			d.lock = nil
 		}
+		if d.volume != nil {
+			errs = errors.Join(errs, d.volume.Close())
+			d.volume = nil
+		}
 	}
 	return errs
 }
@@ -56,12 +60,7 @@ func (d *logDir) close() error {
 	if d.offlineError() != nil {
 		return nil // told when it happened; the next start recovers it
 	}
-	group := errgroup.Group{}
-	group.SetLimit(d.store.o.RecoveryThreads)
-	for _, l := range append(d.logs(), d.futures()...) {
-		group.Go(l.close)
-	}
-	if err := group.Wait(); err != nil {
+	if err := d.closeLogs(append(d.logs(), d.futures()...)); err != nil {
 		return err
 	}
 	if err := d.writeCheckpoints(); err != nil {
@@ -70,13 +69,61 @@ func (d *logDir) close() error {
 	return d.putCleanMark()
 }
 
-// close makes everything durable, indexes and producer state included. A log that nothing was written to since it
-// was durable has nothing to do.
-func (l *Log) close() error {
-	work, err := l.closing()
+const (
+	// closesAtOnce logs of a directory, or num.recovery.threads.per.data.dir if that is more, are closed side by side: they wait for the disk.
+	closesAtOnce = 16
+	// volumeSyncAt logs that are not durable, their volume is synced as a whole: each has half a dozen files to sync, and this costs as much as a few.
+	volumeSyncAt = 64
+)
+
+// closeLogs makes everything durable, indexes and producer state included. A log that nothing was written to since it was durable has nothing to do.
+func (d *logDir) closeLogs(logs []*Log) error {
+	works := make([]flushWork, len(logs))
+	err := d.sideBySide(len(logs), func(i int) (err error) {
+		if works[i], err = logs[i].closing(); err != nil {
+			return logs[i].failed("close", -1, err)
+		}
+		return nil
+	})
 	if err != nil {
-		return l.failed("close", -1, err)
+		return err
 	}
+	whole := d.syncVolume(works)
+	return d.sideBySide(len(logs), func(i int) error {
+		works[i].whole = whole
+		return logs[i].closeWith(works[i])
+	})
+}
+
+func (d *logDir) sideBySide(n int, f func(int) error) error {
+	group := errgroup.Group{}
+	group.SetLimit(max(d.store.o.RecoveryThreads, closesAtOnce))
+	for i := range n {
+		group.Go(func() error { return f(i) })
+	}
+	return group.Wait()
+}
+
+// syncVolume syncs the volume where that is cheaper than file by file. After a failure, which may be of another program's files, each file is synced, and tells
+// what it lost.
+func (d *logDir) syncVolume(works []flushWork) bool {
+	due := 0
+	for _, w := range works {
+		if len(w.closedSegments) > 0 {
+			due++
+		}
+	}
+	if due < volumeSyncAt || d.volume == nil {
+		return false
+	}
+	if err := d.volume.Sync(); err != nil {
+		d.store.o.Log.Warn().Str("dir", d.path).Err(err).Msg("the volume cannot be synced as a whole")
+		return false
+	}
+	return true
+}
+
+func (l *Log) closeWith(work flushWork) error {
 	if len(work.closedSegments) > 0 {
 		if err := l.sync(work); err != nil {
 			return err

@@ -28,6 +28,7 @@ type logDir struct {
 	path        string
 	directoryID [16]byte
 	lock        io.Closer
+	volume      vfs.Volume // nil: it cannot be synced as a whole
 	offline     atomic.Pointer[error]
 	noSpaceMs   atomic.Int64 // when space last lacked; 0: never
 	// stoppedEpoch is the broker epoch of the clean stop before this start, NoBrokerEpoch when there was none.
@@ -62,6 +63,9 @@ func (s *Store) openDir(name string) (*logDir, error) {
 		return d, nil
 	}
 	d.lock = lock
+	if d.volume, err = vfs.OpenVolume(s.o.FS, name); err != nil {
+		d.fail(err)
+	}
 	meta, err := ReadMetaProperties(s.o.FS, name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		d.fail(err)

@@ -140,6 +140,7 @@ type flushWork struct {
 	active          *segment   // data alone: an unclean start walks the active segment again
 	entries, parent changes
 	epochs          []byte
+	whole           bool // all files are synced, with their volume
 }
 
 // flushWork notes what lies between the recovery point and the end. Callers hold mu.
@@ -196,6 +197,9 @@ func (l *Log) stillDue(w flushWork) {
 }
 
 func (l *Log) syncSegments(w flushWork) error {
+	if w.whole {
+		return nil
+	}
 	for _, s := range w.closedSegments {
 		if err := ignoreDeleted(s, s.syncAll()); err != nil {
 			return err
@@ -236,6 +240,9 @@ func (l *Log) syncEpochs(data []byte) error {
 }
 
 func (l *Log) syncEntries(w flushWork) error {
+	if w.whole {
+		return nil
+	}
 	if w.parent.dirty() {
 		if err := l.syncCreation(); err != nil {
 			return err

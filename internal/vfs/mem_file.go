@@ -130,9 +130,14 @@ func (f *memFile) Sync() error {
 	if err := f.check("sync", false); err != nil {
 		return err
 	}
-	f.node.dirty = nil
-	f.node.syncedBytes = int64(len(f.node.data))
+	f.node.synced()
 	return nil
+}
+
+// synced notes that a crash keeps the node's data.
+func (n *memNode) synced() {
+	n.dirty = nil
+	n.syncedBytes = int64(len(n.data))
 }
 
 func (f *memFile) Size() (int64, error) {
