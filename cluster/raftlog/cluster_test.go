@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -36,6 +38,8 @@ type network struct {
 	election int     // ms
 	// overheard is told of what is sent, under mu; nil: nobody listens.
 	overheard func(to *member, raw []byte)
+	// snapshots is the file system of a node's snapshots and state; nil: its disk.
+	snapshots func(disk vfs.FS) vfs.FS
 }
 
 // member is one node of a test cluster.
@@ -97,11 +101,15 @@ func (n *network) start(t *testing.T, id int32, fsys *vfs.Mem) *member {
 	t.Helper()
 	m := &member{net: n, id: id, fs: fsys, disk: vfs.NewFaulty(fsys)}
 	m.store = openStore(t, m.disk, dataDir, testSegmentBytes)
+	files := vfs.FS(m.disk)
+	if n.snapshots != nil {
+		files = n.snapshots(files)
+	}
 	var err error
 	m.log, err = m.store.Create(logID, metadata.MetadataTopicID, logConfig(testSegmentBytes))
 	must(t, err)
 	m.Node, err = Open(Options{
-		NodeID: id, Voters: n.voters, DirectoryID: directory(id), Log: m.log, FS: m.disk, Dir: logDir, Clock: clock.System, Logger: zerolog.Nop(),
+		NodeID: id, Voters: n.voters, DirectoryID: directory(id), Log: m.log, FS: files, Dir: logDir, Clock: clock.System, Logger: zerolog.Nop(),
 		Transport: m, ElectionMs: n.election, MessageBytes: 400,
 		OnLeader:   func(l Leader) { m.leader.Store(&l) },
 		OnSnapshot: func(s Snapshot) { m.received.Store(&s) },
@@ -136,14 +144,23 @@ func startCluster(t *testing.T, seed uint64, lossPct int) *network {
 
 func startClusterWith(t *testing.T, seed uint64, lossPct, electionMs int) *network {
 	t.Helper()
-	n := &network{rng: rand.New(rand.NewPCG(seed, 5)), lossPct: lossPct, isolated: map[int32]bool{}, nodes: map[int32]*member{}, election: electionMs, voters: []int32{1, 2, 3}}
+	n := newNetwork(seed, lossPct, electionMs)
+	n.startAll(t)
+	return n
+}
+
+func newNetwork(seed uint64, lossPct, electionMs int) *network {
+	return &network{rng: rand.New(rand.NewPCG(seed, 5)), lossPct: lossPct, isolated: map[int32]bool{}, nodes: map[int32]*member{}, election: electionMs, voters: []int32{1, 2, 3}}
+}
+
+func (n *network) startAll(t *testing.T) {
+	t.Helper()
 	for id := int32(1); id <= 3; id++ {
 		fsys := vfs.NewMem()
 		must(t, fsys.MkdirAll(dataDir, 0o755))
 		must(t, fsys.SyncDir("/"))
 		n.start(t, id, fsys)
 	}
-	return n
 }
 
 // commit has whoever leads append the values, trying until they are committed, and returns the leader.
@@ -315,6 +332,63 @@ func TestFollowerTakesASnapshot(t *testing.T) {
 	n.start(t, away.id, away.fs)
 	n.commit(t, "after")
 	n.awaitEqual(t)
+	for _, m := range n.nodes {
+		n.stop(t, m)
+	}
+}
+
+// slowSnapshots holds reads of snapshots back until gate is closed, and says on asked that there is one.
+type slowSnapshots struct {
+	vfs.FS
+	slow  *atomic.Bool
+	asked chan<- string
+	gate  <-chan struct{}
+}
+
+func (f slowSnapshots) OpenFile(name string, flag int, perm fs.FileMode) (vfs.File, error) {
+	if f.slow.Load() && flag == os.O_RDONLY && strings.HasSuffix(name, snapshotSuffix) {
+		select {
+		case f.asked <- name:
+		default:
+		}
+		<-f.gate
+	}
+	return f.FS.OpenFile(name, flag, perm)
+}
+
+// TestSlowSnapshotKeepsNobodyWaiting: while a leader's snapshot is read for a follower, the leader leads and commits; the follower
+// gets it later. The read is waited for when the node stops.
+func TestSlowSnapshotKeepsNobodyWaiting(t *testing.T) {
+	slow, asked, gate := &atomic.Bool{}, make(chan string, 1), make(chan struct{})
+	n := newNetwork(9, 0, 200)
+	n.snapshots = func(disk vfs.FS) vfs.FS { return slowSnapshots{disk, slow, asked, gate} }
+	n.startAll(t)
+	leader := n.commit(t, "first")
+	away := n.nodes[leader.id%3+1]
+	n.isolate(away.id, true)
+	for i := range 3 {
+		leader = n.commit(t, slices.Repeat([]string{strings.Repeat("x", 200)}, 20)...)
+		must(t, leader.WriteSnapshot(leader.CommittedEnd(), leader.log.EpochAt(leader.CommittedEnd()-1), oneValue(fmt.Sprintf("state %d", i))))
+	}
+	slow.Store(true)
+	n.isolate(away.id, false)
+	select {
+	case <-asked:
+	case <-time.After(20 * time.Second):
+		t.Fatal("nobody reads the snapshot")
+	}
+	for range 20 {
+		n.commit(t, "meanwhile")
+	}
+	if away.received.Load() != nil {
+		t.Fatal("the snapshot came before it was read")
+	}
+	slow.Store(false)
+	close(gate)
+	n.awaitEqual(t)
+	if away.received.Load() == nil {
+		t.Fatal("no snapshot was taken")
+	}
 	for _, m := range n.nodes {
 		n.stop(t, m)
 	}

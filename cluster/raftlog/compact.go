@@ -6,7 +6,9 @@ import (
 	"io"
 	"iter"
 	"path"
+	"sync"
 
+	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
 
 	"grete/internal/clock"
@@ -82,13 +84,60 @@ func (n *Node) compact(s *snapshot) error {
 	return err
 }
 
+// snapshotReader reads a snapshot off Raft's goroutine, which goes on meanwhile: a large one takes longer than an election.
+type snapshotReader struct {
+	reading bool
+	read    *snapshot // until a follower is given it, or none has asked for keepSnapshotTicks
+	ticks   int       // since it was read
+	err     error
+	running sync.WaitGroup
+}
+
+// keepSnapshotTicks is how long a snapshot that was read waits for the follower that needed it.
+const keepSnapshotTicks = 10 * ticksPerElection
+
+// tick lets go of a snapshot whose follower does not come back.
+func (r *snapshotReader) tick() {
+	if r.ticks++; r.ticks >= keepSnapshotTicks {
+		r.read = nil
+	}
+}
+
+// take returns the snapshot id if it has been read. Otherwise it has it read; Raft asks again with the follower's next heartbeat.
+func (r *snapshotReader) take(n *Node, id snapshotID) (*snapshot, error) {
+	s, err := r.read, r.err
+	r.read, r.err = nil, nil
+	switch {
+	case err != nil:
+		return nil, n.storage.fail(err)
+	case s != nil && s.id == id:
+		return s, nil
+	case !r.reading:
+		r.reading = true
+		r.running.Go(func() { n.readAside(id) })
+	}
+	return nil, raft.ErrSnapshotTemporarilyUnavailable
+}
+
+// readAside reads id and brings it to Raft's goroutine. What went wrong with a snapshot that is not the newest any more is of no
+// interest: it may have been removed.
+func (n *Node) readAside(id snapshotID) {
+	s, err := readSnapshot(n.o.FS, n.o.Dir, id)
+	_ = n.call(func() {
+		n.reader.reading, n.reader.ticks = false, 0
+		if n.newest.id == id {
+			n.reader.read, n.reader.err = s, err
+		}
+	})
+}
+
 // raftSnapshot is the newest snapshot for a follower that needs what the log no longer has. Who joined after it is a learner in it: Raft
 // refuses a snapshot whose configuration does not have the node itself.
 func (n *Node) raftSnapshot() (*raftpb.Snapshot, error) {
 	if n.newest == nil {
 		return &raftpb.Snapshot{}, nil
 	}
-	s, err := readSnapshot(n.o.FS, n.o.Dir, n.newest.id)
+	s, err := n.reader.take(n, n.newest.id)
 	if err != nil {
 		return nil, err
 	}

@@ -79,6 +79,7 @@ type Node struct {
 	raw     *raft.RawNode
 	state   quorumState
 	newest  *snapshot // nil: none
+	reader  snapshotReader
 
 	proposals chan proposal
 	inbox     chan *raftpb.Message
@@ -160,6 +161,7 @@ func (n *Node) Start() { go n.run() }
 func (n *Node) Stop() {
 	n.stopOnce.Do(func() { close(n.stop) })
 	<-n.done
+	n.reader.running.Wait()
 }
 
 // Failure is what made a node stop that was not told to, else nil. Valid once stopped.
@@ -301,6 +303,7 @@ func (n *Node) loop() error {
 			f()
 		case <-ticker.c(!n.alone()):
 			n.raw.Tick()
+			n.reader.tick()
 			n.forgetSilentLeader()
 		case <-n.stop:
 			return nil
