@@ -55,6 +55,8 @@ var table = []API{
 	{45, 0, 1, AlterPartitionReassignments},
 	{46, 0, 0, ListPartitionReassignments},
 	{47, 0, 0, OffsetDelete},
+	{50, 0, 0, DescribeUserScramCredentials},
+	{51, 0, 0, AlterUserScramCredentials},
 	{55, 0, 2, DescribeQuorum},
 	{57, 0, 2, UpdateFeatures},
 	{60, 0, 2, DescribeCluster},
@@ -73,16 +75,19 @@ var table = []API{
 
 // controllerTable is what a controller listener serves: to clients what Kafka's does, without its Raft, and what nodes ask each other.
 var controllerTable = []API{
+	{17, 0, 1, SASLHandshake},
 	{18, 0, 5, ApiVersions},
 	{19, 2, 7, CreateTopics},
 	{20, 1, 6, DeleteTopics},
 	{32, 1, 4, DescribeConfigs},
 	{33, 0, 2, AlterConfigs},
+	{36, 0, 2, SASLAuthenticate},
 	{37, 0, 3, CreatePartitions},
 	{43, 0, 2, ElectLeaders},
 	{44, 0, 1, IncrementalAlterConfigs},
 	{45, 0, 1, AlterPartitionReassignments},
 	{46, 0, 0, ListPartitionReassignments},
+	{51, 0, 0, AlterUserScramCredentials},
 	{55, 0, 2, DescribeQuorum},
 	{57, 0, 2, UpdateFeatures},
 	{60, 0, 2, DescribeControllers},

@@ -45,7 +45,7 @@ type Conn struct {
 	socket    net.Conn
 	nc        net.Conn // the socket, or TLS over it
 	security  Security
-	exchange  Exchange // nil: no SASL
+	auth      *authentication // nil: no SASL
 	frames    *frameReader
 	sender    sender
 	principal atomic.Pointer[Principal]
@@ -161,7 +161,7 @@ func (c *Conn) complete(seq uint64, res result) {
 	if res.abort != "" {
 		c.stopReading()
 	}
-	if abort != "" {
+	if abort != "" && abort != denied {
 		c.server.refused(c, abort, "connection closed")
 	}
 }

@@ -44,6 +44,7 @@ type frameReader struct {
 	stop     <-chan struct{} // ends a wait for memory, as gone does
 	gone     <-chan struct{}
 	maxBytes int
+	tokens   bool // frames are tokens of SASL: they have no header
 
 	buf   *buffer
 	r, w  int // unread bytes are buf.b[r:w]
@@ -80,8 +81,16 @@ func (f *frameReader) buffered() bool {
 	if f.unread() < lengthBytes {
 		return false
 	}
-	n, err := frameLength(f.buf.b[f.r:f.w], f.maxBytes)
+	n, err := f.length()
 	return err != nil || f.unread() >= lengthBytes+n
+}
+
+// length reads the length of the next frame.
+func (f *frameReader) length() (int, error) {
+	if f.tokens {
+		return tokenLength(f.buf.b[f.r:f.w], f.maxBytes)
+	}
+	return frameLength(f.buf.b[f.r:f.w], f.maxBytes)
 }
 
 // read returns the next frame. io.EOF means that the peer ended between frames.
@@ -91,7 +100,7 @@ func (f *frameReader) read() (frame, error) {
 			return frame{}, err
 		}
 	}
-	n, err := frameLength(f.buf.b[f.r:f.w], f.maxBytes)
+	n, err := f.length()
 	if err != nil {
 		return frame{}, err
 	}

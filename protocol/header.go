@@ -42,6 +42,15 @@ func frameLength(b []byte, maxBytes int) (int, error) {
 	return int(n), nil
 }
 
+// tokenLength reads and checks the length that begins a token of SASL, which may be empty.
+func tokenLength(b []byte, maxBytes int) (int, error) {
+	n := binary.BigEndian.Uint32(b)
+	if int64(n) > int64(maxBytes) {
+		return 0, ErrFrameTooLarge
+	}
+	return int(n), nil
+}
+
 // header is a request header: version 1, or version 2 of flexible requests, which adds tags. The client id is never
 // compact. (Version 0 was ControlledShutdown's alone, which Kafka 4 no longer has.)
 type header struct {

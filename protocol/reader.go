@@ -96,6 +96,9 @@ func (c *Conn) mayTakeMore() bool {
 func (c *Conn) serve(f frame) error {
 	now := c.server.o.Clock.Now()
 	c.lastActive.Store(now.UnixNano())
+	if c.frames.tokens {
+		return c.serveToken(f)
+	}
 	r, err := c.decode(f)
 	if err != nil {
 		f.buf.put()
@@ -123,7 +126,9 @@ func (c *Conn) serve(f frame) error {
 	if stats := c.server.stats(r.Key); stats != nil {
 		stats.Received(r.Version)
 	}
-	c.serveRequest(r)
+	if err := c.serveRequest(r); err != nil {
+		return err
+	}
 	if c.server.o.Metrics != nil && !r.answered.Load() {
 		r.servedNanos.Store(c.server.o.Clock.Now().UnixNano())
 	}
@@ -136,7 +141,7 @@ func (c *Conn) decode(f frame) (*Request, error) {
 	h, rest := parseFixedHeader(f.bytes)
 	r := &Request{Key: h.key, Version: h.version, CorrelationID: h.correlationID, loan: f.loan}
 	if !c.mayPass(h.key) {
-		return r, &RequestError{Key: h.key, Version: h.version, Err: ErrUnauthenticated}
+		return r, &RequestError{Key: h.key, Version: h.version, Err: errUnauthenticated}
 	}
 	schema := c.server.served(h.key, h.version)
 	if schema == nil && h.key != apiVersionsKey {

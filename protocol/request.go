@@ -43,6 +43,9 @@ func (r *Request) Respond(resp kmsg.Response) {
 	if !r.answer() {
 		return
 	}
+	if a := r.Conn.auth; a != nil && r.Key == apiVersionsKey {
+		a.announced(resp)
+	}
 	resp.SetVersion(r.responseVersion())
 	buf := getBuffer(smallClassBytes)
 	b := appendResponseHeader(buf.b[:0], r.Key, r.CorrelationID, resp.IsFlexible())

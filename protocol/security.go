@@ -2,11 +2,9 @@ package protocol
 
 import (
 	"container/list"
-	"context"
 	"crypto/tls"
 	"errors"
 	"net"
-	"slices"
 	"time"
 
 	"grete/internal/sched"
@@ -19,30 +17,13 @@ type Security struct {
 	// Name, if not nil, is asked after the handshake who the peer is; an error closes the connection.
 	Name func(tls.ConnectionState) (Principal, error)
 	// SASL, if not nil, authenticates a connection before it may ask for anything.
-	SASL Authenticator
+	SASL *SASL
 }
 
-// Authenticator makes the SASL exchanges of a listener.
-type Authenticator interface {
-	// MaxReceiveBytes bounds frames before authentication (sasl.server.max.receive.size).
-	MaxReceiveBytes() int
-	// Begin makes the exchange of a connection.
-	Begin(c *Conn) Exchange
-}
-
-// Exchange is the authentication of one connection. Its methods run on the connection's reader goroutine.
-type Exchange interface {
-	// Serve answers SaslHandshake and SaslAuthenticate. It calls Conn.Authenticated when the peer has proven who it is.
-	Serve(ctx context.Context, r *Request)
-}
-
-// The keys that pass before a connection is authenticated.
 const (
 	saslHandshakeKey    = 17
 	saslAuthenticateKey = 36
 )
-
-var beforeAuthentication = []int16{apiVersionsKey, saslHandshakeKey, saslAuthenticateKey}
 
 const (
 	// maxUnauthenticated is how many connections of a server may be on their way to being authenticated: at it, the one that has taken
@@ -57,8 +38,8 @@ const (
 var (
 	errHandshakeBytes = errors.New("the handshake is too long")
 	errUnnamed        = errors.New("no principal for the peer's certificate")
-	// ErrUnauthenticated refuses what may not be asked before authentication.
-	ErrUnauthenticated = errors.New("the connection is not authenticated")
+	// errUnauthenticated refuses what may not be asked before authentication.
+	errUnauthenticated = errors.New("the connection is not authenticated")
 )
 
 // secure puts TLS onto a new connection. Nothing is read or written yet: the reader goroutine does the handshake.
@@ -71,7 +52,7 @@ func (c *Conn) secure(security *Security) {
 		c.nc = newTLSConn(c.socket, security.TLS)
 	}
 	if security.SASL != nil {
-		c.exchange = security.SASL.Begin(c)
+		c.auth = &authentication{sasl: security.SASL}
 	}
 	if security.TLS != nil || security.SASL != nil {
 		c.unauthenticated.Store(true)
@@ -97,7 +78,7 @@ func (c *Conn) handshake() error {
 		}
 		c.SetPrincipal(p)
 	}
-	if c.exchange == nil {
+	if c.auth == nil {
 		c.Authenticated(c.Principal())
 	}
 	return nil
@@ -130,16 +111,21 @@ func (c *Conn) Authenticated(p Principal) {
 
 // mayPass says whether a request of this key is served as far as the connection has got.
 func (c *Conn) mayPass(key int16) bool {
-	return !c.unauthenticated.Load() || slices.Contains(beforeAuthentication, key)
+	if c.auth != nil {
+		return c.auth.admits(key)
+	}
+	return !c.unauthenticated.Load()
 }
 
-// serveRequest hands a request to who serves it.
-func (c *Conn) serveRequest(r *Request) {
-	if c.exchange != nil && (r.Key == saslHandshakeKey || r.Key == saslAuthenticateKey) {
-		c.exchange.Serve(c.ctx, r)
-		return
+// serveRequest hands a request to who serves it. An error ends the connection.
+func (c *Conn) serveRequest(r *Request) error {
+	if c.auth != nil {
+		if done, err := c.serveSASL(r); done {
+			return err
+		}
 	}
 	c.server.handler.Serve(c.ctx, r)
+	return nil
 }
 
 // tlsConn is a TLS connection over a socket.

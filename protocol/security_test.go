@@ -2,7 +2,6 @@ package protocol
 
 import (
 	"bytes"
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -15,8 +14,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // testTLS are configurations of a server, and of a client that has a certificate of that name.
@@ -172,43 +169,4 @@ func TestUnauthenticatedConnectionsAreBounded(t *testing.T) {
 	if n := s.Server.waiting.order.Len(); n != maxUnauthenticated-1 || len(s.Server.waiting.at) != n {
 		t.Errorf("%d connections wait to be authenticated", n)
 	}
-}
-
-// scriptedSASL authenticates a connection when SaslAuthenticate comes.
-type scriptedSASL struct{}
-
-func (scriptedSASL) MaxReceiveBytes() int   { return 1000 }
-func (s scriptedSASL) Begin(*Conn) Exchange { return s }
-func (scriptedSASL) Serve(_ context.Context, r *Request) {
-	if r.Key == saslAuthenticateKey {
-		r.Conn.Authenticated(Principal{"User", "ann"})
-	}
-	r.Respond(r.Body.ResponseKind())
-}
-
-func TestNothingBeforeAuthentication(t *testing.T) {
-	h := (&testHandler{}).on(heartbeatKey, func(r *Request) {
-		if r.Conn.Principal().Name != "ann" {
-			t.Errorf("served for %v", r.Conn.Principal())
-		}
-		r.Respond(r.Body.ResponseKind())
-	})
-	s := startServer(t, h, Options{Security: map[string]*Security{"PLAINTEXT": {SASL: scriptedSASL{}}}})
-	refused := s.dial()
-	refused.send(1, heartbeat("a"))
-	refused.expectClosed()
-	long := s.dial()
-	request := kmsg.NewPtrSASLAuthenticateRequest()
-	request.SASLAuthBytes = make([]byte, 1000)
-	long.send(1, request)
-	long.expectClosed()
-
-	p := s.dial()
-	versions := kmsg.NewPtrApiVersionsRequest()
-	p.send(1, versions)
-	p.send(2, kmsg.NewPtrSASLHandshakeRequest())
-	p.send(3, kmsg.NewPtrSASLAuthenticateRequest())
-	p.send(4, heartbeat("a"))
-	p.send(5, produce(1, make([]byte, 2000)))
-	p.expect(1, 2, 3, 4, 5)
 }

@@ -164,8 +164,8 @@ func (s *Server) newConn(listener string, nc net.Conn) *Conn {
 	}
 	c.secure(s.o.Security[listener])
 	maxBytes := s.o.MaxRequestBytes
-	if c.exchange != nil {
-		maxBytes = min(maxBytes, c.security.SASL.MaxReceiveBytes())
+	if c.auth != nil {
+		maxBytes = c.maxReceiveBytes()
 	}
 	c.frames = newFrameReader(c.nc, maxBytes, s.o.Memory, &c.trusted, s.draining, c.gone, s.o.Clock.Now)
 	c.sender = newSender(c.nc, func() { c.progress() })

@@ -76,6 +76,8 @@ func (v *view) decide(req kmsg.Request) ([]metadata.Record, kmsg.Response, error
 		return decided(v.registerController(r))
 	case *kmsg.UnregisterControllerRequest:
 		return decided(v.unregisterController(r))
+	case *kmsg.AlterUserSCRAMCredentialsRequest:
+		return decided(v.alterScram(r))
 	case *kmsg.UpdateFeaturesRequest:
 		return decided(v.updateFeatures(r))
 	}

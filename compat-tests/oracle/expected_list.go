@@ -14,7 +14,7 @@ var exceptions = []exception{
 	except(`^alter configs/broker/`, `( another instead: |^4 DescribeConfigs v4: .*\.(Source|Value)$)`, "as above: what was set before stays"),
 	except(`^consumer group/fetch/`, ` anonymous with an epoch: .*\.ErrorCode$`,
 		"Kafka looks up a null member id in a map that takes none; 25 says what is wrong"),
-	except(`^api versions/`, `\.ApiKeys\.\{(38|39|40|41|48|49|50|51|76|77|78|79|83|84|85|86|87|88|89|90|91|92|93)\}`,
+	except(`^api versions/`, `\.ApiKeys\.\{(38|39|40|41|48|49|76|77|78|79|83|84|85|86|87|88|89|90|91|92|93)\}`,
 		"keys of later issues: security, admin, cluster, share and streams groups"),
 	except(`^api versions/`, `\.(SupportedFeatures|FinalizedFeatures)\.\{(share|streams)\.version\}`,
 		"features of later issues"),

@@ -1,0 +1,186 @@
+package sasl
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"strings"
+	"testing"
+)
+
+func random(p []byte) { _, _ = rand.Read(p) }
+
+// run has a client and a server talk.
+func run(c Client, s Exchange) error {
+	challenge := []byte(nil)
+	for finished := false; ; {
+		token, done, err := c.Next(challenge)
+		switch {
+		case err != nil:
+			return err
+		case done && !finished:
+			return errors.New("the client is done before the server")
+		case done:
+			return nil
+		}
+		if challenge, finished, err = s.Next(token); err != nil {
+			return err
+		}
+	}
+}
+
+func TestMechanisms(t *testing.T) {
+	for _, h := range []Hash{SHA256, SHA512} {
+		credential, err := h.NewCredential("pencil,=", []byte("salty"), MinIterations)
+		if err != nil {
+			t.Fatal(err)
+		}
+		server := &ScramServer{Hash: h, Random: random, Secret: []byte("x"), Lookup: func(user string) (Credential, bool) { return credential, user == "a,b=c" }}
+		for _, tt := range []struct {
+			user, password string
+			ok             bool
+		}{{"a,b=c", "pencil,=", true}, {"a,b=c", "pencil", false}, {"nobody", "pencil,=", false}, {"", "pencil,=", false}} {
+			client, err := h.NewScramClient(tt.user, tt.password, random)
+			if err != nil {
+				t.Fatal(err)
+			}
+			exchange := server.Begin()
+			err = run(client, exchange)
+			if (err == nil) != tt.ok || tt.ok && exchange.Result().Name != tt.user {
+				t.Errorf("%v %v: %v", h, tt, err)
+			}
+		}
+	}
+	users := Users{"ann": "x", "empty": ""}
+	for _, tt := range []struct {
+		user, password string
+		ok             bool
+	}{{"ann", "x", true}, {"ann", "absent", false}, {"ann", "", false}, {"bob", "absent", false}, {"empty", "", false}} {
+		exchange := NewPlain(users)
+		if err := run(NewPlainClient(tt.user, tt.password), exchange); (err == nil) != tt.ok || tt.ok && exchange.Result().Name != tt.user {
+			t.Errorf("PLAIN %v: %v", tt, err)
+		}
+	}
+}
+
+// The example of RFC 7677.
+func TestScramKeys(t *testing.T) {
+	salt, _ := base64.StdEncoding.DecodeString("W22ZaJ0SNY7soEsUEjb6gQ==")
+	server := &ScramServer{Hash: SHA256, Random: func(p []byte) {}, Lookup: func(string) (Credential, bool) {
+		c, err := SHA256.NewCredential("pencil", salt, 4096)
+		return c, err == nil
+	}}
+	exchange := server.Begin()
+	challenge, _, err := exchange.Next([]byte("n,,n=user,r=rOprNGfwEbeRWgbNEkqO"))
+	if err != nil || !strings.HasSuffix(string(challenge), ",s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096") {
+		t.Fatalf("%s, %v", challenge, err)
+	}
+	salted, err := SHA256.SaltPassword("pencil", salt, 4096)
+	if err != nil || hex.EncodeToString(salted) != "c4a49510323ab4f952cac1fa99441939e78ea74d6be81ddf7096e87513dc615d" {
+		t.Errorf("%x, %v", salted, err)
+	}
+}
+
+// Who says that his name is a delegation token's is not the user of that name.
+func TestTokensAreNoUsers(t *testing.T) {
+	looked := false
+	server := &ScramServer{Hash: SHA256, Random: random, Secret: []byte("x"), Lookup: func(string) (Credential, bool) { looked = true; return Credential{}, true }}
+	if _, _, err := server.Begin().Next([]byte("n,,n=bob,r=x,TokenAuth=TRUE")); err != nil || looked {
+		t.Error(err, looked)
+	}
+	if _, _, err := server.Begin().Next([]byte("n,,n=bob,r=x,tokenauth=false,other=1")); err != nil || !looked {
+		t.Error(err, looked)
+	}
+}
+
+func TestJAAS(t *testing.T) {
+	for _, tt := range []struct {
+		text, module, options string
+	}{
+		{`org.apache.kafka.common.security.plain.PlainLoginModule required username="admin" password="a\"b=c;" user_admin='x y' ;`,
+			"org.apache.kafka.common.security.plain.PlainLoginModule", `password=a"b=c; user_admin=x y username=admin`},
+		{"a.B REQUISITE // why\n /* because ; */ x = y_1$-z \n;", "a.B", "x=y_1$-z"},
+		{"a.B optional;", "a.B", ""},
+		{`a.B optional x="\t\101\060z";`, "a.B", "x=\tA0z"},
+	} {
+		l, err := ParseJAAS(tt.text)
+		var options []string
+		for _, name := range []string{"password", "user_admin", "username", "x"} {
+			if v, ok := l.Options[name]; ok {
+				options = append(options, name+"="+v)
+			}
+		}
+		if err != nil || l.Module != tt.module || strings.Join(options, " ") != tt.options || len(options) != len(l.Options) {
+			t.Errorf("%s: %+v, %v", tt.text, l, err)
+		}
+	}
+	for _, text := range []string{
+		"", " ", "a.B", "a.B maybe;", "a.B required", "a.B required x;", "a.B required x=;", "a.B required x=12;", `a.B required x="hunter2;`, "a.B required x=\"hunter2\n\";",
+		"a.B required; c.D required;", "a.B required ;;", `a.B required ="hunter2";`, `a.B required x=y hunter2`,
+	} {
+		if l, err := ParseJAAS(text); err == nil || strings.Contains(err.Error(), `"hunter2`) {
+			t.Errorf("%q: %+v, %v", text, l, err)
+		}
+	}
+}
+
+func TestUsersFile(t *testing.T) {
+	users, err := ParseUsers("# who\n\nann:a:b \r\nbob:c")
+	if err != nil || len(users) != 2 || users["ann"] != "a:b " || users["bob"] != "c" {
+		t.Errorf("%v, %v", users, err)
+	}
+	for text, line := range map[string]string{"ann:a\nhunter2": "line 2 ", ":hunter2": "line 1 ", "ann:": "line 1 ", "ann:x\n\nann:hunter2": "line 3 "} {
+		if _, err := ParseUsers(text); err == nil || !strings.HasPrefix(err.Error(), line) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+func FuzzJAAS(f *testing.F) {
+	f.Add(`a.B required username="a" password="\"x" ;`)
+	f.Add("a.B optional // x\n/* */ x=y;")
+	f.Fuzz(func(t *testing.T, text string) {
+		l, err := ParseJAAS(text)
+		if err == nil && (l.Module == "" || l.Options == nil) {
+			t.Errorf("%+v", l)
+		}
+	})
+}
+
+// FuzzScramServer: without the password no exchange ends well.
+func FuzzScramServer(f *testing.F) {
+	credential, err := SHA256.NewCredential("p", []byte("salt"), MinIterations)
+	if err != nil {
+		f.Fatal(err)
+	}
+	server := &ScramServer{Hash: SHA256, Random: func([]byte) {}, Secret: []byte("x"), Lookup: func(user string) (Credential, bool) { return credential, user == "bob" }}
+	f.Add("n,,n=bob,r=x", "c=biws,r=x"+base64.StdEncoding.EncodeToString(make([]byte, 24))+",p=AAAA")
+	f.Add("n,a=bob,n=bob,r=x,tokenauth=true", "c=biws,r=x,p=")
+	f.Add("p=tls-unique,,n=a=2Cb,r=", ",,")
+	f.Fuzz(func(t *testing.T, first, last string) {
+		e := server.Begin()
+		challenge, done, err := e.Next([]byte(first))
+		if done || err == nil && len(challenge) == 0 {
+			t.Fatal("done at once")
+		}
+		if err != nil {
+			return
+		}
+		if _, done, err := e.Next([]byte(last)); done || err == nil {
+			t.Fatal("authenticated")
+		}
+	})
+}
+
+// FuzzPlain: nothing but the user's own password lets in.
+func FuzzPlain(f *testing.F) {
+	f.Add([]byte("\x00ann\x00x"))
+	f.Add([]byte("bob\x00ann\x00secret"))
+	f.Fuzz(func(t *testing.T, token []byte) {
+		_, done, err := NewPlain(Users{"ann": "secret"}).Next(token)
+		if right := string(token) == "\x00ann\x00secret" || string(token) == "ann\x00ann\x00secret"; done != right || (err == nil) != right {
+			t.Errorf("%q: %v, %v", token, done, err)
+		}
+	})
+}
