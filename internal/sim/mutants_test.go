@@ -158,6 +158,9 @@ var directed = []struct {
 	{mutant{name: "a failed directory overtakes the metadata", file: "cluster/replica/manager.go",
 		old: "	m.applyMu.Lock()\n	defer m.applyMu.Unlock()\n	for p := range m.Partitions() {\n		p.notIn(dir)\n", new: "	for p := range m.Partitions() {\n		p.notIn(dir)\n"},
 		"cluster/replica", "TestDirOfflineIsOrderedWithApply", false},
+	{mutant{name: "an overloaded shard refuses its own continuations", file: "coordinator/txn/shard.go",
+		old: "Key: id, Continues: true,", new: "Key: id,"},
+		"coordinator/txn", "TestOverloadedShardEndsItsTransactions", false},
 }
 
 // TestMutantsOfOneTest runs the one test on its mutant.
