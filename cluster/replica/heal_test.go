@@ -11,6 +11,7 @@ import (
 
 	"grete/cluster/metadata"
 	"grete/coordinator"
+	"grete/internal/clock"
 	"grete/internal/sched"
 	"grete/internal/vfs"
 )
@@ -52,6 +53,44 @@ func TestFlushThatHeals(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestFlushesEndWithTheirLeadership: an fsync that is under way while the leader is replaced, and its log truncated below what was due, costs
+// no replica.
+func TestFlushesEndWithTheirLeadership(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		disk := vfs.NewMem()
+		r := newReplicatedOn(t, vfs.NewFaulty(disk))
+		r.apply(settings("t", "flush.messages", "1")...)
+		p := r.replicate(1, 1, 2, 3)
+		disk.SetPace(vfs.NewPace(clock.System, rand.NewPCG(1, 1), vfs.Delays{Sync: time.Minute}))
+		for range 3 {
+			produce(t, p, AckLeader)
+			synctest.Wait()
+		}
+		if disk.Busy() == 0 {
+			t.Fatal("no fsync is under way")
+		}
+		disk.SetPace(nil)
+		r.elect(2, 1, 2, 3)
+		if err := p.reconcile(p.LeaderEpoch(), EpochEnd{0, 0}); err != nil {
+			t.Fatal(err)
+		}
+		r.append(p, 0, 1) // of the new leader
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if p.Offline() != nil {
+			t.Fatalf("offline: %v", p.Offline())
+		}
+		r.elect(1, 1, 2, 3)
+		time.Sleep(time.Minute)
+		for _, id := range []int32{2, 3} {
+			if err := r.follows(p, id, 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		requireHW(t, p, 1)
+	})
 }
 
 // TestFollowerTellsOfDurableRecords: whatever keeps its flush from succeeding, a follower does not fetch from an end that is not durable.

@@ -22,6 +22,9 @@ type mutant struct {
 	replicas bool // only the world of replicas, which moves leaders at will, finds it in bearable time
 }
 
+// and separates the places of a mutant that has several, in old and in new.
+const and = "\x00"
+
 // mutants must all be found: each shows that a check can fail.
 var mutants = []mutant{
 	{"a high watermark that does not wait for followers", "cluster/replica/followers.go",
@@ -92,12 +95,16 @@ func (m *mutant) overlay(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if bytes.Count(source, []byte(m.old)) != 1 {
-		t.Fatalf("%s has changed: the mutation must find its place there once", m.file)
+	pieces := strings.Split(m.new, and)
+	for i, old := range strings.Split(m.old, and) {
+		if bytes.Count(source, []byte(old)) != 1 {
+			t.Fatalf("%s has changed: the mutation must find its place there once", m.file)
+		}
+		source = bytes.Replace(source, []byte(old), []byte(pieces[i]), 1)
 	}
 	dir := t.TempDir()
 	mutated, list := filepath.Join(dir, "mutated.go"), filepath.Join(dir, "overlay.json")
-	if err := os.WriteFile(mutated, bytes.Replace(source, []byte(m.old), []byte(m.new), 1), 0o600); err != nil {
+	if err := os.WriteFile(mutated, source, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	raw, _ := json.Marshal(map[string]any{"Replace": map[string]string{path: mutated}})
@@ -158,6 +165,11 @@ var directed = []struct {
 	{mutant{name: "a failed directory overtakes the metadata", file: "cluster/replica/manager.go",
 		old: "	m.applyMu.Lock()\n	defer m.applyMu.Unlock()\n	for p := range m.Partitions() {\n		p.notIn(dir)\n", new: "	for p := range m.Partitions() {\n		p.notIn(dir)\n"},
 		"cluster/replica", "TestDirOfflineIsOrderedWithApply", false},
+	{mutant{name: "a flush outlives its leadership", file: "cluster/replica/flush.go",
+		old: "{ *f = flushState{era: f.era + 1} }" + and + "min(p.flush.due, f.log.EndOffset())" + and +
+			"	case errors.Is(err, logstore.ErrOffline), errors.Is(err, logstore.ErrClosed):\n",
+		new: "{}" + and + "p.flush.due" + and + "	case err != nil && !errors.Is(err, logstore.ErrBusy):\n"},
+		"cluster/replica", "TestFlushesEndWithTheirLeadership", false},
 	{mutant{name: "an overloaded shard refuses its own continuations", file: "coordinator/txn/shard.go",
 		old: "Key: id, Continues: true,", new: "Key: id,"},
 		"coordinator/txn", "TestOverloadedShardEndsItsTransactions", false},
