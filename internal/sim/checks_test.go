@@ -595,7 +595,8 @@ func (c *checks) found(_ partitionID, k *known) string {
 	k.acked = slices.DeleteFunc(k.acked, func(a acknowledged) bool { return c.verified(k, a) })
 	for _, a := range k.acked {
 		if a.offset < k.highest && len(k.replicas) > 0 && c.anyFull(k) {
-			return fmt.Sprintf("6: %q was acknowledged at %d and is not there", a.value, a.offset)
+			other, _ := c.valueAt(k, a)
+			return fmt.Sprintf("6: %q was acknowledged at %d and is not there, but %q", a.value, a.offset, other)
 		}
 	}
 	return ""
@@ -612,6 +613,12 @@ func (c *checks) anyFull(k *known) bool {
 
 // verified finds the value in a replica's batch that is the committed one.
 func (c *checks) verified(k *known, a acknowledged) bool {
+	value, found := c.valueAt(k, a)
+	return found && value == a.value
+}
+
+// valueAt is the committed value where a was acknowledged.
+func (c *checks) valueAt(k *known, a acknowledged) (value string, found bool) {
 	for _, r := range k.replicas {
 		i := slices.IndexFunc(r.entries, func(e entry) bool { return e.base <= a.offset && a.offset <= e.last })
 		if i < 0 || k.committed[r.entries[i].base] != r.entries[i] {
@@ -627,11 +634,11 @@ func (c *checks) verified(k *known, a acknowledged) bool {
 		}
 		for rec, err := range b.Records() {
 			if err == nil && rec.Offset == a.offset {
-				return string(rec.Value) == a.value
+				return string(rec.Value), true
 			}
 		}
 	}
-	return false
+	return "", false
 }
 
 // healed is what must be so in the end: everybody is in sync and has the same, nothing is open, and what clients saw is what Kafka promises.

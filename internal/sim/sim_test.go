@@ -88,7 +88,7 @@ func TestLong(t *testing.T) {
 				}
 				mu.Lock()
 				total.add(figures)
-				if n := done.Add(1); n%10 == 0 || n == worlds {
+				if n := done.Add(1); n%4 == 0 || n == worlds {
 					fmt.Printf("%v of simulated time in %v: %+v\n", time.Duration(n)*long.lasts, time.Since(began).Round(time.Second), total)
 				}
 				mu.Unlock()

@@ -382,7 +382,9 @@ func (w *world) jump(m *machine) {
 // ended decides whether a process may have ended with err.
 func (w *world) ended(l *life, err error) {
 	w.log.Info().Err(err).Int32("node", l.m.id).Msg("a process has ended")
-	expected := l.dying.Load() || strings.Contains(err.Error(), "the controller does not let this broker in") ||
+	// A node that lost its disk gives up on a quorum that has heard of its former life lately, and is started again.
+	formerLife := strings.Contains(err.Error(), "is in use by a node with directory")
+	expected := l.dying.Load() || formerLife || strings.Contains(err.Error(), "the controller does not let this broker in") ||
 		!l.alive.Load() || errors.Is(err, syscall.ENOSPC) || errors.Is(err, fs.ErrClosed)
 	if !expected {
 		w.found("n%d ended by itself: %v", l.m.id, err)
