@@ -42,7 +42,11 @@ func (k *client) resume(ctx context.Context, group string, next map[history.Part
 	if err != nil {
 		return err
 	}
-	next[p] = max(0, answer.(*kmsg.OffsetFetchResponse).Groups[0].Topics[0].Partitions[0].Offset)
+	got := answer.(*kmsg.OffsetFetchResponse).Groups[0].Topics[0].Partitions[0]
+	if next[p] = max(0, got.Offset); got.LeaderEpoch > k.epochs[p] { // KIP-320: who leads by older metadata may not have come so far
+		k.epochs[p] = got.LeaderEpoch
+		delete(k.leaders, p)
+	}
 	op.Offsets = []history.Position{{Partition: p, Offset: next[p]}}
 	k.c.record(op)
 	return nil
@@ -80,7 +84,7 @@ func (k *client) commitOffset(ctx context.Context, by *producer, p history.Parti
 	req := kmsg.NewPtrTxnOffsetCommitRequest()
 	req.TransactionalID, req.Group, req.ProducerID, req.ProducerEpoch, req.Generation = *by.txn, copiersGroup, by.id, by.epoch, -1
 	topic, part := kmsg.NewTxnOffsetCommitRequestTopic(), kmsg.NewTxnOffsetCommitRequestTopicPartition()
-	part.Partition, part.Offset = p.ID, offset
+	part.Partition, part.Offset, part.LeaderEpoch = p.ID, offset, k.epochs[p]
 	topic.Topic, topic.Partitions = p.Topic, append(topic.Partitions, part)
 	req.Topics = append(req.Topics, topic)
 	_, err := k.askCoordinator(ctx, 0, copiersGroup, req, func(r kmsg.Response) int16 {

@@ -87,7 +87,7 @@ func (g *groupMember) consume(ctx context.Context, p history.Partition) {
 	req := kmsg.NewPtrOffsetCommitRequest()
 	req.Group, req.Generation, req.MemberID = g.group, g.epoch, g.id
 	topic, part := kmsg.NewOffsetCommitRequestTopic(), kmsg.NewOffsetCommitRequestTopicPartition()
-	part.Partition, part.Offset = p.ID, g.next[p]
+	part.Partition, part.Offset, part.LeaderEpoch = p.ID, g.next[p], g.epochs[p]
 	topic.Topic, topic.TopicID, topic.Partitions = p.Topic, g.ids[p.Topic], append(topic.Partitions, part)
 	req.Topics = append(req.Topics, topic)
 	op := history.Op{Kind: history.Commit, Client: g.name, Group: g.group, BeganNs: g.c.nowNs(), Outcome: history.OK}
