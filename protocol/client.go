@@ -9,9 +9,11 @@ import (
 	"io"
 	"net"
 	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"grete/internal/clock"
 	"grete/internal/sched"
 )
 
@@ -25,6 +27,9 @@ type ClientOptions struct {
 	MaxInFlight      int // Call waits beyond that many unanswered requests; 0: defaultMaxInFlight
 	// Dial connects; nil: TCP.
 	Dial func(ctx context.Context, addr string) (net.Conn, error)
+	// Login, if not nil, authenticates the connection before anything else but ApiVersions is sent, and again before the session ends.
+	Login *Login
+	Clock clock.Clock // for sessions; nil: the system's
 	// Greet, if not nil, introduces us before the connection is used; its error ends it.
 	Greet func(ctx context.Context, c *Client) error
 }
@@ -39,8 +44,11 @@ type Client struct {
 	versions  map[int16]VersionRange
 	reader    sync.WaitGroup
 	ended     chan struct{} // closed when the connection has ended
+	login     *Login
+	clock     clock.Clock
 
 	writing sched.Mutex // order of calls is the order of writes; taken before mu
+	renewAt time.Time   // when to authenticate again; zero: never. Guarded by writing
 
 	mu      sched.Mutex // never held across a write: the reader needs it while the peer reads nothing
 	pending []*call
@@ -49,9 +57,10 @@ type Client struct {
 }
 
 type call struct {
-	id   int32
-	resp kmsg.Response
-	done chan error
+	id       int32
+	resp     kmsg.Response
+	done     chan error
+	slotless bool // of a login: it has taken none of slots
 }
 
 // Dial connects to addr and asks for the versions that the broker serves.
@@ -63,27 +72,37 @@ func Dial(ctx context.Context, addr string, o ClientOptions) (*Client, error) {
 		}
 	}
 	setDefault(&o.MaxInFlight, defaultMaxInFlight)
+	if o.Clock == nil {
+		o.Clock = clock.System
+	}
 	nc, err := dial(ctx, addr)
 	if err != nil {
 		return nil, err
 	}
 	c := &Client{
 		nc: nc, formatter: kmsg.NewRequestFormatter(kmsg.FormatterClientID(o.ClientID)), maxBytes: o.MaxResponseBytes,
-		slots: make(chan struct{}, o.MaxInFlight), ended: make(chan struct{}),
+		slots: make(chan struct{}, o.MaxInFlight), ended: make(chan struct{}), login: o.Login, clock: o.Clock,
 	}
 	c.reader.Go(c.readResponses)
-	if err := c.negotiate(ctx); err != nil {
-		c.Close()
-		return nil, fmt.Errorf("%s: %w", addr, err)
-	}
-	if o.Greet == nil {
-		return c, nil
-	}
-	if err := o.Greet(ctx, c); err != nil {
+	if err := c.begin(ctx, o.Greet); err != nil {
 		c.Close()
 		return nil, fmt.Errorf("%s: %w", addr, err)
 	}
 	return c, nil
+}
+
+// begin does what comes before the first call.
+func (c *Client) begin(ctx context.Context, greet func(context.Context, *Client) error) error {
+	err := c.negotiate(ctx)
+	if err == nil && c.login != nil {
+		c.writing.Lock()
+		err = c.logIn(ctx)
+		c.writing.Unlock()
+	}
+	if err == nil && greet != nil {
+		err = greet(ctx, c)
+	}
+	return err
 }
 
 // negotiate learns the broker's versions; an older broker answers a version it does not know in version 0, with its range.
@@ -121,14 +140,22 @@ func (c *Client) Call(ctx context.Context, req kmsg.Request) (kmsg.Response, err
 		resp := req.ResponseKind()
 		return resp, c.call(ctx, req, resp)
 	}
+	if err := c.choose(req); err != nil {
+		return nil, err
+	}
+	resp := req.ResponseKind()
+	return resp, c.call(ctx, req, resp)
+}
+
+// choose sets the highest version that both sides know.
+func (c *Client) choose(req kmsg.Request) error {
 	theirs, ok := c.versions[req.Key()]
 	version := min(theirs.Max, req.MaxVersion())
 	if !ok || version < theirs.Min {
-		return nil, fmt.Errorf("api key %d: %w", req.Key(), ErrNoVersion)
+		return fmt.Errorf("api key %d: %w", req.Key(), ErrNoVersion)
 	}
 	req.SetVersion(version)
-	resp := req.ResponseKind()
-	return resp, c.call(ctx, req, resp)
+	return nil
 }
 
 func (c *Client) call(ctx context.Context, req kmsg.Request, resp kmsg.Response) error {
@@ -137,7 +164,7 @@ func (c *Client) call(ctx context.Context, req kmsg.Request, resp kmsg.Response)
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	done, err := c.write(req, resp)
+	done, err := c.write(ctx, req, resp)
 	if err != nil {
 		<-c.slots
 		return err
@@ -150,29 +177,43 @@ func (c *Client) call(ctx context.Context, req kmsg.Request, resp kmsg.Response)
 	}
 }
 
-// write sends a request and enters its call among the pending. The slot that was taken is the call's from then on.
-func (c *Client) write(req kmsg.Request, resp kmsg.Response) (<-chan error, error) {
+// write sends a request and enters its call among the pending, after another login where one is due. The slot that was taken is the call's from then on.
+func (c *Client) write(ctx context.Context, req kmsg.Request, resp kmsg.Response) (<-chan error, error) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
-	k, err := c.enter(resp)
+	if c.renewsSession() {
+		if err := c.logIn(ctx); err != nil {
+			return nil, err
+		}
+	}
+	k, err := c.send(req, resp, false)
+	if err != nil {
+		return nil, err
+	}
+	return k.done, nil
+}
+
+// send enters a call and writes its request. writing is held.
+func (c *Client) send(req kmsg.Request, resp kmsg.Response, slotless bool) (*call, error) {
+	k, err := c.enter(resp, slotless)
 	if err != nil {
 		return nil, err
 	}
 	if _, err := c.nc.Write(c.formatter.AppendRequest(nil, req, k.id)); err != nil {
 		c.nc.Close() // the reader fails the pending calls, this one too
 	}
-	return k.done, nil
+	return k, nil
 }
 
 // enter gives a call its place, unless the connection has ended.
-func (c *Client) enter(resp kmsg.Response) (*call, error) {
+func (c *Client) enter(resp kmsg.Response, slotless bool) (*call, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err != nil {
 		return nil, c.err
 	}
 	c.nextID++
-	k := &call{id: c.nextID, resp: resp, done: make(chan error, 1)}
+	k := &call{id: c.nextID, resp: resp, done: make(chan error, 1), slotless: slotless}
 	c.pending = append(c.pending, k)
 	return k, nil
 }
@@ -226,8 +267,15 @@ func (c *Client) finish(k *call, err error) {
 	c.mu.Lock()
 	c.pending = c.pending[1:]
 	c.mu.Unlock()
+	c.complete(k, err)
+}
+
+// complete ends a call and gives its slot back.
+func (c *Client) complete(k *call, err error) {
 	k.done <- err
-	<-c.slots
+	if !k.slotless {
+		<-c.slots
+	}
 }
 
 // decodeResponse decodes a body after its header. ApiVersions may answer in version 0 whatever was asked.
@@ -259,8 +307,7 @@ func (c *Client) fail(err error) {
 	err = c.err
 	c.mu.Unlock()
 	for _, k := range failed {
-		k.done <- err
-		<-c.slots
+		c.complete(k, err)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// brokerHandler answers ApiVersions as a broker does that knows versions up to 3 of it, and heartbeats up to version 2.
+// brokerHandler answers ApiVersions as a broker does that knows versions up to 3 of it, heartbeats up to version 2, and SASL.
 func brokerHandler() *testHandler {
 	h := &testHandler{}
 	h.on(apiVersionsKey, func(r *Request) {
@@ -23,9 +23,11 @@ func brokerHandler() *testHandler {
 			resp.ErrorCode = unsupportedVersionCode
 			r.Body = nil
 		} else {
-			k := kmsg.NewApiVersionsResponseApiKey()
-			k.ApiKey, k.MinVersion, k.MaxVersion = heartbeatKey, 0, 2
-			resp.ApiKeys = append(resp.ApiKeys, k)
+			for key, last := range map[int16]int16{heartbeatKey: 2, saslHandshakeKey: 1, saslAuthenticateKey: 2} {
+				k := kmsg.NewApiVersionsResponseApiKey()
+				k.ApiKey, k.MaxVersion = key, last
+				resp.ApiKeys = append(resp.ApiKeys, k)
+			}
 		}
 		r.Respond(resp)
 	})
