@@ -201,7 +201,16 @@ func (a *alteration) checkBroker(res *alteredResource) *apiError {
 	if failed != nil {
 		return failed
 	}
-	if err := a.b.config().ValidateDynamicBroker(values, res.name != ""); err != nil {
+	current := a.b.config()
+	err := current.ValidateDynamicBroker(values, res.name != "")
+	if err == nil && a.b.CheckSecurity != nil {
+		next := current.WithDynamic(values, current.ClusterDefault)
+		if res.name == "" {
+			next = current.WithDynamic(current.Broker, values)
+		}
+		err = a.b.CheckSecurity(next)
+	}
+	if err != nil {
 		return invalidRequest("%s", err)
 	}
 	return nil

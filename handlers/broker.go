@@ -56,6 +56,8 @@ type Broker struct {
 	Limits        Limits
 	// VerifyTransactions is transaction.partition.verification.enable as it is now.
 	VerifyTransactions func() bool
+	// CheckSecurity says why a dynamic configuration of this broker cannot be put in force; nil: nothing is in its way.
+	CheckSecurity func(config.Layers) error
 }
 
 // clusterID is the id of the cluster, "" while a controller listener knows none.

@@ -65,7 +65,9 @@ func (c *Conn) handshake() error {
 	if !ok {
 		return nil
 	}
-	if err := conn.Handshake(); err != nil {
+	if err := conn.Handshake(); err != nil && conn.limit.left == maxHandshakeBytes {
+		return err // nothing came: somebody looked whether there is a listener
+	} else if err != nil {
 		c.failedAuthentication("TLS handshake: " + err.Error())
 		return err
 	}

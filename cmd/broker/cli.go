@@ -20,7 +20,7 @@ func newRootCommand(p process) *cobra.Command {
 	}
 	root.SetVersionTemplate("grete {{.Version}}\n")
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newServeCommand(p), newVersionCommand())
+	root.AddCommand(newServeCommand(p), newCertsCommand(p), newVersionCommand())
 	return root
 }
 

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"io"
@@ -260,5 +262,55 @@ func TestSignalWhileWaitingForOthers(t *testing.T) {
 	p.signals <- syscall.SIGTERM
 	if code := p.wait(); code != 0 {
 		t.Errorf("exit code %d", code)
+	}
+}
+
+// grete certs makes what a cluster with TLS needs, adds to it, and overwrites nothing.
+func TestCerts(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "pki")
+	certsIn := func(args ...string) (int, string) {
+		var out, errs bytes.Buffer
+		code := run(context.Background(), process{args: append([]string{"certs", dir}, args...), stdout: &out, stderr: &errs})
+		return code, out.String() + errs.String()
+	}
+	if code, said := certsIn("--node", "node-1,broker.example,10.0.0.7", "--client", "ann"); code != 0 || strings.Count(said, "\n") != 4 {
+		t.Fatalf("code %d: %s", code, said)
+	}
+	before := map[string]string{}
+	for _, name := range []string{"ca.pem", "ca.key", "node-1.pem", "ann.pem"} {
+		content, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		before[name] = string(content)
+	}
+	for _, args := range [][]string{{"--node", "node-2", "--client", "ann"}, {"--client", "ca"}, {"--client", "../x"}, {"--node", "a", "--client", "a"}, {"--node", "b", "--days", "0"}} {
+		if code, said := certsIn(args...); code != 1 || strings.Count(said, "\n") != 1 {
+			t.Errorf("%v: code %d: %s", args, code, said)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "node-2.pem")); err == nil {
+		t.Error("a refused call has made a file")
+	}
+	if code, said := certsIn("--node", "node-2"); code != 0 || strings.Count(said, "\n") != 1 {
+		t.Fatalf("code %d: %s", code, said)
+	}
+	for name, content := range before {
+		if now, _ := os.ReadFile(filepath.Join(dir, name)); string(now) != content {
+			t.Errorf("%s has changed", name)
+		}
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM([]byte(before["ca.pem"]))
+	for file, hosts := range map[string][]string{"node-1.pem": {"broker.example", "10.0.0.7", "localhost", "::1"}, "node-2.pem": {"127.0.0.1"}} {
+		pair, err := tls.LoadX509KeyPair(filepath.Join(dir, file), filepath.Join(dir, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, host := range hosts {
+			if _, err := pair.Leaf.Verify(x509.VerifyOptions{Roots: pool, DNSName: host}); err != nil {
+				t.Errorf("%s: %v", file, err)
+			}
+		}
 	}
 }

@@ -25,6 +25,7 @@ type Broker struct {
 	// Controllers are the listeners for other nodes of the metadata quorum; Voters is controller.quorum.voters, by id; BootstrapServers are the
 	// addresses of controller.quorum.bootstrap.servers.
 	Controllers           []Listener
+	Quorum                Listener // the controllers' listener by which this node reaches them: name and protocol
 	Voters                []Voter
 	BootstrapServers      []string
 	MetadataDir           string // where the metadata log is, one of LogDirs
@@ -49,7 +50,7 @@ func Load(s Sources) (*Broker, error) {
 	}
 	b := &Broker{Layers: Layers{Static: st.values}, from: st.from, ClusterID: s.clusterID(), Hostname: s.Hostname}
 	for _, step := range []func(*static, Sources) error{
-		b.loadIdentity, b.loadDirectories, b.loadRoles, b.loadListeners, b.loadQuorum, b.loadGossip, b.checkNumbers,
+		b.loadIdentity, b.loadDirectories, b.loadRoles, b.loadListeners, b.loadQuorum, b.loadGossip, b.checkSecurity, b.checkNumbers,
 	} {
 		if err := step(st, s); err != nil {
 			return nil, err
@@ -129,6 +130,12 @@ func (b *Broker) loadListeners(st *static, s Sources) error {
 		return st.refuse("listeners", err.Error())
 	}
 	controllers := b.controllerListeners()
+	if len(controllers) > 0 {
+		b.Quorum = Listener{Name: controllers[0], Protocol: protocols[controllers[0]]}
+		if !b.Quorum.Protocol.supported() {
+			return st.refuse("listener.security.protocol.map", "listener "+b.Quorum.Name+" uses "+b.Quorum.Protocol.String()+notSupported)
+		}
+	}
 	for _, l := range all {
 		if slices.Contains(controllers, l.Name) {
 			b.Controllers = append(b.Controllers, l)
@@ -143,8 +150,8 @@ func (b *Broker) loadListeners(st *static, s Sources) error {
 		return st.refuse("listeners", "listener "+b.Listeners[0].Name+" is not one of controller.listener.names, and this node is no broker"+b.exampleController(st, controllers))
 	}
 	for _, l := range all {
-		if l.Protocol != Plaintext {
-			return st.refuse("listeners", "listener "+l.Name+" uses "+l.Protocol.String()+"; only PLAINTEXT is supported yet")
+		if !l.Protocol.supported() {
+			return st.refuse("listeners", "listener "+l.Name+" uses "+l.Protocol.String()+notSupported)
 		}
 	}
 	if err := b.loadAdvertised(st, s, protocols); err != nil || !b.IsBroker {
@@ -184,8 +191,8 @@ func (b *Broker) protocolMap(st *static) (map[string]SecurityProtocol, error) {
 	}
 	// Kafka's own file lists every protocol under its own name; any other entry means a listener that protects.
 	for _, name := range slices.Sorted(maps.Keys(protocols)) {
-		if p := protocols[name]; p != Plaintext && p.String() != name {
-			return nil, st.refuse("listener.security.protocol.map", "listener "+name+" uses "+p.String()+"; only PLAINTEXT is supported yet")
+		if p := protocols[name]; !p.supported() && p.String() != name {
+			return nil, st.refuse("listener.security.protocol.map", "listener "+name+" uses "+p.String()+notSupported)
 		}
 	}
 	return protocols, nil
@@ -242,8 +249,8 @@ func (b *Broker) loadInterBroker(st *static) error {
 	if _, set := st.values[protocol]; set && b.Text(name) != "" {
 		return st.refuse(protocol, "only one of "+name+" and "+protocol+" may be set")
 	}
-	if p := b.Text(protocol); p != Plaintext.String() {
-		return st.refuse(protocol, "only PLAINTEXT is supported yet")
+	if p := b.Text(protocol); p != Plaintext.String() && p != SSL.String() {
+		return st.refuse(protocol, strings.TrimPrefix(notSupported, "; "))
 	}
 	wanted := strings.ToUpper(b.Text(name))
 	if wanted == "" {

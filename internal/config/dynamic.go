@@ -84,7 +84,7 @@ func (l Layers) cannotApply(d *Def, name, value string, perBroker bool) bool {
 	if old, set := stored[name]; set && old == value {
 		return false
 	}
-	if strings.HasPrefix(name, "listener.name.") && !slices.ContainsFunc(ofListeners, func(own string) bool { return strings.HasSuffix(name, "."+own) }) {
+	if strings.HasPrefix(name, listenerPrefix) && !honoured(name) && !slices.ContainsFunc(ofListeners, func(own string) bool { return strings.HasSuffix(name, "."+own) }) {
 		return true
 	}
 	if protects(name, value) {
@@ -102,7 +102,7 @@ func needsListener(_ *Def, name string) bool {
 }
 
 func onlyPerBroker(d *Def, name string) bool {
-	return d.Update == PerBroker && (d.Name == name || strings.HasPrefix(name, "listener.name."))
+	return d.Update == PerBroker && (d.Name == name || strings.HasPrefix(name, listenerPrefix))
 }
 
 func (l Layers) validateDynamicRelations(values map[string]string, perBroker bool) error {

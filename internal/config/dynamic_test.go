@@ -36,7 +36,8 @@ func TestValidateDynamicBroker(t *testing.T) {
 			"validation failed for num.io.threads=3, value should be at least half the current value 8 for configuration Invalid dynamic configuration"},
 		{"num.io.threads", "9", true, "Cannot update these configs dynamically: [num.io.threads]"},
 		{"num.io.threads", "8", true, ""}, // it is so
-		{"listener.name.plaintext.ssl.keystore.location", "x", true, "Cannot update these configs dynamically: [listener.name.plaintext.ssl.keystore.location]"},
+		{"listener.name.plaintext.ssl.keystore.location", "x", true, ""},
+		{"listener.name.plaintext.ssl.provider", "x", true, "Cannot update these configs dynamically: [listener.name.plaintext.ssl.provider]"},
 		{"listener.name.plaintext.log.retention.ms", "5", true, "Cannot update these configs dynamically: [listener.name.plaintext.log.retention.ms]"},
 		{"sasl.enabled.mechanisms", "PLAIN", true, "Cannot update these configs dynamically: [sasl.enabled.mechanisms]"},
 		{"log.cleaner.dedupe.buffer.size", "5", true, "requirement failed: log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread."},

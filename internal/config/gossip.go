@@ -25,6 +25,8 @@ type Gossip struct {
 	Advertise string
 	// Implied: nobody asked for the listener. It is opened where that is possible.
 	Implied bool
+	// Unkeyed: there would be gossip, but without a key it is not for a node whose listeners are secured.
+	Unkeyed bool
 	Join    []string // host:port
 	Key     []byte   // nil: nothing is encrypted
 	Expect  int32    // gossip.expect

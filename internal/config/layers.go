@@ -101,7 +101,7 @@ func (l Layers) OfListener(listener, name string) int64 {
 	d := brokerDef(name)
 	text, _ := d.defaultText()
 	for _, layer := range slices.Backward(l.layered()) {
-		if own, set := layer.values["listener.name."+strings.ToLower(listener)+"."+name]; set {
+		if own, set := layer.values[listenerPrefix+strings.ToLower(listener)+"."+name]; set {
 			if value, err := d.Canonical(own); err == nil {
 				text = value
 			}

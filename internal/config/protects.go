@@ -12,7 +12,6 @@ import (
 // in a dot stands for all names that begin with it; a value is one that asks for no protection, beside the empty text.
 var protecting = map[string]string{
 	"ssl.":                           "",
-	"ssl.client.auth":                "none",
 	"sasl.":                          "",
 	"authorizer.class.name":          "",
 	"principal.builder.class":        "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
@@ -34,7 +33,13 @@ func protects(name, value string) bool {
 	if value == "" {
 		return false
 	}
+	if honoured(name) {
+		return false
+	}
 	for _, name := range withoutListener(name) {
+		if slices.Contains(javaSSL[name], value) {
+			continue
+		}
 		off, listed := protecting[name]
 		for prefix := range protecting {
 			listed = listed || strings.HasSuffix(prefix, ".") && strings.HasPrefix(name, prefix)
@@ -48,7 +53,7 @@ func protects(name, value string) bool {
 
 // withoutListener are the names that listener.name.<listener>.[<mechanism>.]<property> may stand for; any other name stands for itself.
 func withoutListener(name string) []string {
-	rest, ok := strings.CutPrefix(name, "listener.name.")
+	rest, ok := strings.CutPrefix(name, listenerPrefix)
 	if !ok {
 		return []string{name}
 	}

@@ -178,7 +178,7 @@ func definitionOf(name string) *Def {
 	if d := BrokerDefs.Lookup(name); d != nil {
 		return d
 	}
-	if rest, ok := strings.CutPrefix(name, "listener.name."); ok {
+	if rest, ok := strings.CutPrefix(name, listenerPrefix); ok {
 		return listenerDefinition(rest)
 	}
 	for _, prefix := range []string{"rsm.config.", "rlmm.config.", "config.providers."} {

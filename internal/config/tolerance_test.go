@@ -104,7 +104,7 @@ func TestWhatProtectsStopsTheStart(t *testing.T) {
 	}
 	for d := range BrokerDefs.All() {
 		// The two that name protocols are judged by value, below.
-		if !speaks(d.Name) || slices.Contains(harmless, d.Name) || d.Name == "listener.security.protocol.map" || d.Name == "security.inter.broker.protocol" {
+		if !speaks(d.Name) || honoured(d.Name) || slices.Contains(harmless, d.Name) || d.Name == "listener.security.protocol.map" || d.Name == "security.inter.broker.protocol" {
 			continue
 		}
 		line := d.Name + "=" + valueFor(d)
@@ -116,9 +116,13 @@ func TestWhatProtectsStopsTheStart(t *testing.T) {
 	}
 	for _, line := range []string{
 		"ssl.keystore.filename=x", "sasl.nonsense=x", "authorizer.clas.name=a.B", "listener.name.x.ssl.nonsense=1", "listener.name.x.plain.sasl.nonsense=1",
-		"listeners=SSL://:1", "listeners=SASL_PLAINTEXT://:1", "listeners=EXTERNAL://:1\nlistener.security.protocol.map=EXTERNAL:SASL_SSL",
-		"listener.security.protocol.map=PLAINTEXT:PLAINTEXT,LATER:SSL", "security.inter.broker.protocol=SSL", "security.inter.broker.protocol=SASL_PLAINTEXT",
-		"quota.producer.default=1000", "listeners=PLAINTEXT://:1,CONTROLLER://:2\nlistener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:SSL",
+		"listeners=SASL_PLAINTEXT://:1", "listeners=EXTERNAL://:1\nlistener.security.protocol.map=EXTERNAL:SASL_SSL",
+		"listener.security.protocol.map=PLAINTEXT:PLAINTEXT,LATER:SASL_SSL", "security.inter.broker.protocol=SSL", "security.inter.broker.protocol=SASL_PLAINTEXT",
+		"quota.producer.default=1000", "listeners=PLAINTEXT://:1,CONTROLLER://:2\nlistener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:SASL_SSL",
+		// A way around the security that is asked for.
+		"listeners=SSL://:1\nlistener.name.external.ssl.client.auth=required",
+		"listeners=SSL://:1,CONTROLLER://:2\nssl.client.auth=required", "listeners=SSL://:1,CONTROLLER://:2\nssl.client.auth=required\nlistener.security.protocol.map=SSL:SSL,CONTROLLER:SSL\nlistener.name.controller.ssl.client.auth=none",
+		"listeners=SSL://:1,CONTROLLER://:2,GOSSIP://:3\ngossip.join=a", "ssl.protocol=SSLv3", "ssl.endpoint.identification.algorithm=LDAPS", "ssl.trustmanager.algorithm=none",
 	} {
 		if problem := fails(Sources{FileName: "f", File: []byte(line)}, "config: "); problem != "" {
 			t.Errorf("%q: %s", line, problem)

@@ -49,15 +49,18 @@ func (st *static) unused() []string {
 	for _, name := range used {
 		inUse[name] = true
 	}
+	for _, name := range tlsProperties {
+		inUse[name] = true
+	}
 	for _, c := range topicSynonyms {
 		for _, l := range c {
 			inUse[l.name] = true
 		}
 	}
 	var out []string
-	for _, name := range ofListeners {
-		for _, listener := range parsedNames(st.values["listeners"]) {
-			inUse["listener.name."+listener+"."+name] = true
+	for _, name := range slices.Concat(ofListeners, tlsProperties) {
+		for _, listener := range append(parsedNames(st.values["listeners"]), parsedNames(strings.ToLower(st.values["controller.listener.names"]))...) {
+			inUse[listenerPrefix+listener+"."+name] = true
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(st.values)) {

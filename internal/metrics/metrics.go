@@ -5,6 +5,8 @@
 package metrics
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
@@ -28,6 +30,14 @@ func New(c clock.Clock) *Metrics {
 	m.Registry.MustRegister(m.Network, m.Topics, m.Replicas, m.Controller, m.Flushes,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
+}
+
+// Certificate shows when the certificate of a listener expires.
+func (m *Metrics) Certificate(listener string, notAfter func() time.Time) {
+	m.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: "kafka", Name: "server_certificate_expiry_timestamp_seconds", Help: "When the first certificate of the listener's chain expires.",
+		ConstLabels: prometheus.Labels{"listener": listener},
+	}, func() float64 { return float64(notAfter().Unix()) }))
 }
 
 // Gauge registers a value that is asked for at each scrape. name is without its "kafka_" prefix; it panics on a name that

@@ -60,9 +60,9 @@ func (n *Node) connect(o *controller.Options) *raftlog.Peers {
 	}
 	peers := raftlog.NewPeers(raftlog.PeersOptions{
 		NodeID: o.NodeID, ClusterID: n.clusterID, DirectoryID: o.DirectoryID, Address: n.controllerAddress, Directory: n.memberDirectory, Clock: n.o.Clock, Logger: n.o.Log,
-		Timeout: millis(n.o.Config.Int("controller.quorum.request.timeout.ms")), Client: n.peerOptions(), OnGone: n.suspect,
+		Timeout: millis(n.o.Config.Int("controller.quorum.request.timeout.ms")), Client: n.peerOptions(n.o.Config.Quorum.Name), OnGone: n.suspect,
 	})
-	links := controller.NewLinks(n.clusterID, n.controllerAddress, n.peerOptions())
+	links := controller.NewLinks(n.clusterID, n.controllerAddress, n.peerOptions(n.o.Config.Quorum.Name))
 	n.onStop("connections to other nodes", func(context.Context) error { links.Close(); peers.Close(); return nil })
 	o.Transport, o.Forward, o.Witness = peers, links, n.witnesses()
 	n.quorum.peers.Store(peers)
@@ -78,7 +78,7 @@ func (n *Node) suspect(id int32) {
 
 // witnesses is how this node, while it leads the quorum, asks other brokers to probe one.
 func (n *Node) witnesses() func(ctx context.Context, witness int32, b *metadata.Broker) (bool, error) {
-	links := protocol.NewLinks(n.brokerAddress, n.peerOptions())
+	links := protocol.NewLinks(n.brokerAddress, n.peerOptions(n.o.Config.InterBroker))
 	n.onStop("connections to witnesses", func(context.Context) error { links.Close(); return nil })
 	return func(ctx context.Context, witness int32, b *metadata.Broker) (bool, error) {
 		req := &protocol.WitnessRequest{BrokerID: b.ID, BrokerEpoch: b.Epoch}

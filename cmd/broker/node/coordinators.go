@@ -135,6 +135,7 @@ func (n *Node) applyImage(old, im *metadata.Image, delta metadata.Delta) {
 	if configuresBrokers(delta) {
 		n.configureCleaner(im)
 		n.limitConnections(im)
+		n.configureTLS(im)
 	}
 	n.replicas.Apply(old, im, delta)
 	n.noteLeavers(old, im, delta)

@@ -188,18 +188,18 @@ func (n *Node) directoryID() metadata.UUID {
 
 // askSeed asks over a connection of its own: it happens a few times, at the start.
 func (n *Node) askSeed(ctx context.Context, address string, req *protocol.FormRequest) (*protocol.FormResponse, error) {
-	resp, err := n.callOnce(ctx, address, n.clientOptions(), req)
+	resp, err := n.callOnce(ctx, address, n.clientOptions(n.o.Config.Quorum.Name), req)
 	if err != nil {
 		return nil, err
 	}
 	return resp.(*protocol.FormResponse), nil
 }
 
-// clientOptions are those of connections to other nodes.
-func (n *Node) clientOptions() protocol.ClientOptions {
+// clientOptions are those of connections to other nodes' listeners of that name.
+func (n *Node) clientOptions(listener string) protocol.ClientOptions {
 	return protocol.ClientOptions{
 		ClientID: fmt.Sprintf("node-%d", n.o.Config.NodeID), MaxResponseBytes: int(n.o.Config.Int("socket.request.max.bytes")),
-		Dial: n.o.Dial,
+		Dial: n.dialer(listener),
 	}
 }
 

@@ -17,6 +17,9 @@ import (
 // startGossip finds other nodes from now on. A lone broker opens no socket for it.
 func (n *Node) startGossip(ctx context.Context) error {
 	g := n.o.Config.Gossip
+	if g.Unkeyed {
+		n.o.Log.Warn().Msg("no gossip: without gossip.key it believes everybody, and a listener of this node is secured")
+	}
 	if g.Listen == nil || n.o.ListenPacket == nil {
 		return nil
 	}

@@ -209,7 +209,7 @@ func (n *Node) tryJoin(ctx context.Context, req *protocol.JoinRequest) error {
 func (n *Node) askToJoin(ctx context.Context, req *protocol.JoinRequest) error {
 	err := controller.ErrNotController
 	for _, address := range n.whoMayLead() {
-		resp, called := n.callOnce(ctx, address, n.peerOptions(), req)
+		resp, called := n.callOnce(ctx, address, n.peerOptions(n.o.Config.Quorum.Name), req)
 		answer, _ := resp.(*protocol.JoinResponse)
 		answered := n.admitted(answer, called)
 		if answered == nil || errors.Is(answered, errNotAdmitted) || errors.Is(answered, errInUse) {

@@ -16,7 +16,7 @@ import (
 
 // serve answers clients from now on.
 func (n *Node) serve(context.Context) error {
-	n.server = protocol.NewServer(n.newBroker(), n.serverOptions())
+	n.server = protocol.NewServer(n.newBroker(), n.serverOptions(n.o.Config.Listeners))
 	n.beginLimiting(n.server)
 	n.onStop("connections", n.stopServing)
 	for _, l := range n.o.Config.Listeners {
@@ -58,10 +58,11 @@ func (n *Node) stopServing(ctx context.Context) error {
 	return err
 }
 
-func (n *Node) serverOptions() protocol.Options {
+func (n *Node) serverOptions(listeners []config.Listener) protocol.Options {
 	l := n.o.Config.Layers
 	return protocol.Options{
-		Clock: n.o.Clock, Log: n.o.Log, Metrics: n.metrics.Network, Memory: n.o.Memory,
+		Security: n.securities(listeners),
+		Clock:    n.o.Clock, Log: n.o.Log, Metrics: n.metrics.Network, Memory: n.o.Memory,
 		MaxRequestBytes:    int(l.Int("socket.request.max.bytes")),
 		MaxIdle:            millis(l.Int("connections.max.idle.ms")),
 		SendBufferBytes:    bufferBytes(l, "socket.send.buffer.bytes"),
@@ -146,7 +147,7 @@ func (n *Node) newBroker() *handlers.Broker {
 		Clock: n.o.Clock, Log: n.o.Log, Static: cfg.Layers, Features: features(), Loggers: n.o.Loggers, LogDirs: n.store.Dirs,
 		Groups: n.groups, Txns: n.txns, Markers: n.markers, Others: n.others, CoordinatorTopics: n.topics, Replicas: n.replicas, ProducerIDs: n.producers,
 		FetchSessions: n.fetchSessions, Limits: limits(cfg.Layers),
-		VerifyTransactions: n.verifiesTransactions,
+		VerifyTransactions: n.verifiesTransactions, CheckSecurity: n.checkTLS,
 	}
 }
 

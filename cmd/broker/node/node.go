@@ -33,6 +33,7 @@ type Node struct {
 	hint        atomic.Pointer[raftlog.Members]
 	logDefaults logstore.Config
 
+	security      security
 	sockets       *sockets
 	quorum        *quorum
 	membership    cluster.Membership // nil: there is no gossip
@@ -106,6 +107,7 @@ func (n *Node) steps() []step {
 		{step{"opening the admin listener", n.startAdmin}, true},
 		{step{"opening the listener for profiles", n.startProfiles}, true},
 		{step{"looking at the log directories", n.refuseForeign}, true},
+		{step{"reading keys and certificates", n.openSecurity}, true},
 		{step{"opening the listeners", n.openSockets}, true},
 		{step{"looking for the cluster", n.joinCluster}, true},
 		{step{"opening the logs", n.openStore}, true},

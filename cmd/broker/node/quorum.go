@@ -70,7 +70,7 @@ func (n *Node) ask(ctx context.Context, id int32, req kmsg.Request) (kmsg.Respon
 	if !ok {
 		return nil, protocol.ErrNoAddress
 	}
-	return n.callOnce(ctx, address, n.clientOptions(), req)
+	return n.callOnce(ctx, address, n.clientOptions(n.o.Config.Quorum.Name), req)
 }
 
 // newIdentity makes this run's.
@@ -83,16 +83,16 @@ func (n *Node) newIdentity() {
 	})
 }
 
-// peerOptions are those of connections to other nodes on which this one says who it is.
-func (n *Node) peerOptions() protocol.ClientOptions {
-	o := n.clientOptions()
+// peerOptions are those of connections to other nodes' listeners of that name on which this one says who it is.
+func (n *Node) peerOptions(listener string) protocol.ClientOptions {
+	o := n.clientOptions(listener)
 	o.Greet = n.identity.Greet
 	return o
 }
 
 // serveControllers answers other nodes from now on.
 func (n *Node) serveControllers() {
-	options := n.serverOptions()
+	options := n.serverOptions(n.o.Config.Controllers)
 	options.Metrics = nil // they count what clients do
 	server := protocol.NewServer(&handlers.Broker{
 		ForControllers: true, Quorum: n.quorum, Identity: n.identity, Controller: handlers.NewLocalController(n.quorum), Loggers: n.o.Loggers, NodeID: n.o.Config.NodeID, Image: n.quorum.image, Features: features(),

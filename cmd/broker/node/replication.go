@@ -50,7 +50,7 @@ func (n *Node) dialBroker(ctx context.Context, id int32) (replica.Peer, error) {
 	if !ok {
 		return nil, fmt.Errorf("broker %d: %w", id, protocol.ErrNoAddress)
 	}
-	c, err := protocol.Dial(ctx, address, n.peerOptions())
+	c, err := protocol.Dial(ctx, address, n.peerOptions(n.o.Config.InterBroker))
 	if err != nil {
 		return nil, err // not a Peer that holds nil
 	}

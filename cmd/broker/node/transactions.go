@@ -15,7 +15,7 @@ const transactionsTopic = "__transaction_state"
 // startTransactions makes the transaction coordinator. Its producer ids, like the metadata that says where markers go,
 // are there before it leads a partition.
 func (n *Node) startTransactions(context.Context) error {
-	links := protocol.NewLinks(n.brokerAddress, n.peerOptions())
+	links := protocol.NewLinks(n.brokerAddress, n.peerOptions(n.o.Config.InterBroker))
 	n.onStop("connections to other brokers", func(context.Context) error { links.Close(); return nil })
 	// Longer than its session no broker is waited for: others lead by then what it led.
 	n.others = handlers.Others{Call: links.Call, Timeout: millis(n.o.Config.Int("broker.session.timeout.ms"))}

@@ -41,6 +41,7 @@ type material struct {
 	certificate *tls.Certificate // nil: none, for a client that shows none
 	trusted     *x509.CertPool   // nil: the system's
 	base        *tls.Config
+	server      *tls.Config // nil without a certificate
 	clientAuth  ClientAuth
 	verifyHost  bool
 }
@@ -69,16 +70,30 @@ func (s *Source) Reload() error { return s.Replace(s.settings) }
 // certificate must stay, and its alternative names may only become more, unless the settings allow otherwise. After an
 // error everything stays as it was. One goroutine at a time may call it.
 func (s *Source) Replace(next Settings) error {
-	m, err := next.load()
+	m, err := s.prepare(next)
 	if err != nil {
 		return err
-	}
-	if err := compatible(s.current.Load().certificate, m.certificate, next); err != nil {
-		return &StoreError{"ssl.keystore.location", next.Keystore.Location, err}
 	}
 	s.settings = next
 	s.current.Store(m)
 	return nil
+}
+
+// Check says why Replace would refuse.
+func (s *Source) Check(next Settings) error {
+	_, err := s.prepare(next)
+	return err
+}
+
+func (s *Source) prepare(next Settings) (*material, error) {
+	m, err := next.load()
+	if err != nil {
+		return nil, err
+	}
+	if err := compatible(s.current.Load().certificate, m.certificate, next); err != nil {
+		return nil, &StoreError{"ssl.keystore.location", next.Keystore.Location, err}
+	}
+	return m, nil
 }
 
 // compatible is Kafka's SslFactory.CertificateEntries.ensureCompatible.
@@ -145,7 +160,26 @@ func (s Settings) load() (*material, error) {
 	if m.base, err = s.base(); err != nil {
 		return nil, err
 	}
+	m.prepareServer()
 	return m, nil
+}
+
+// prepareServer makes what handshakes of a listener use.
+func (m *material) prepareServer() {
+	if m.certificate == nil {
+		return
+	}
+	c := m.base.Clone()
+	c.Certificates = []tls.Certificate{*m.certificate}
+	c.ClientCAs = m.trusted
+	c.SessionTicketsDisabled, c.DynamicRecordSizingDisabled = true, true
+	switch m.clientAuth {
+	case ClientAuthRequired:
+		c.ClientAuth = tls.RequireAndVerifyClientCert
+	case ClientAuthRequested:
+		c.ClientAuth = tls.VerifyClientCertIfGiven
+	}
+	m.server = c
 }
 
 // base has protocols and cipher suites.
@@ -203,20 +237,17 @@ func (s Settings) restrictSuites(c *tls.Config) error {
 	return nil
 }
 
-// Server returns the configuration of a listener: each handshake uses what is in force when it begins.
+// errNoCertificateNow is what a handshake finds when a listener has no certificate.
+var errNoCertificateNow = errors.New("the listener has no certificate")
+
+// Server returns the configuration of a listener: each handshake uses what is in force when it begins. There are no session tickets, by which a peer
+// could come back after its certificate's issuer is trusted no more.
 func (s *Source) Server() *tls.Config {
-	return &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
-		m := s.current.Load()
-		c := m.base.Clone()
-		c.Certificates = []tls.Certificate{*m.certificate}
-		c.ClientCAs = m.trusted
-		switch m.clientAuth {
-		case ClientAuthRequired:
-			c.ClientAuth = tls.RequireAndVerifyClientCert
-		case ClientAuthRequested:
-			c.ClientAuth = tls.VerifyClientCertIfGiven
+	return &tls.Config{MinVersion: tls.VersionTLS12, SessionTicketsDisabled: true, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		if c := s.current.Load().server; c != nil {
+			return c, nil
 		}
-		return c, nil
+		return nil, errNoCertificateNow
 	}}
 }
 
@@ -224,7 +255,7 @@ func (s *Source) Server() *tls.Config {
 func (s *Source) Client(host string) *tls.Config {
 	m := s.current.Load()
 	c := m.base.Clone()
-	c.ServerName, c.RootCAs = host, m.trusted
+	c.ServerName, c.RootCAs, c.DynamicRecordSizingDisabled = host, m.trusted, true
 	if m.certificate != nil {
 		c.Certificates = []tls.Certificate{*m.certificate}
 	}
