@@ -160,6 +160,7 @@ func (w *world) config(id int32) *config.Broker {
 		"request.timeout.ms": w.ms(10_000), "leader.imbalance.check.interval.seconds": w.ms(60),
 		"group.consumer.session.timeout.ms": w.ms(6000), "group.consumer.min.session.timeout.ms": w.ms(6000), "group.consumer.max.session.timeout.ms": w.ms(6000),
 		"group.consumer.heartbeat.interval.ms": w.ms(1000), "group.consumer.min.heartbeat.interval.ms": w.ms(1000), "group.consumer.max.heartbeat.interval.ms": w.ms(1000),
+		"offsets.retention.check.interval.ms":             w.ms(3_600_000), // a group that is empty and has no offsets would begin anew, at generation 1
 		"broker.silence.patience.ms":                      w.ms(2500),
 		"initial.broker.registration.timeout.ms":          w.ms(60_000),
 		"metadata.log.max.record.bytes.between.snapshots": 20_000,
