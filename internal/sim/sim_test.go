@@ -115,6 +115,7 @@ func (f *figures) add(o figures) {
 	f.slowDisks += o.slowDisks
 	f.lacks += o.lacks
 	f.unlooked += o.unlooked
+	f.adopted += o.adopted
 	f.reassigned += o.reassigned
 	f.packets += o.packets
 	f.handovers += o.handovers

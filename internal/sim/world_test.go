@@ -50,7 +50,7 @@ type world struct {
 // figures say how much a run says: a quiet world proves nothing.
 type figures struct {
 	steps, crashes, powerLosses, wipes, lostDisks, cuts, jumps, slanders, halfJoins, stops, failedFsyncs, changes int
-	tablesRead, rowsGone, slowDisks, lacks, unlooked                                                              int
+	tablesRead, rowsGone, slowDisks, lacks, unlooked, adopted                                                     int
 	reassigned, packets                                                                                           int64 // of gossip that arrived
 	handovers, commits                                                                                            int   // of groups' members
 	history.Stats
