@@ -30,6 +30,8 @@ type Op[M Machine] struct {
 	// Continues marks an operation that the shard itself sends, to go on with what it began. The bounds of the shard never
 	// refuse it: no client would repeat it. The shard must bound how many it has under way.
 	Continues bool
+	// Background operations never run on the goroutine that submits them: an idle shard gets a goroutine of its own.
+	Background bool
 	// Run decides. It is called exactly once, unless Refuse is.
 	Run func(M, *Tx)
 	// Refuse is called instead of Run when the shard cannot serve. An operation that Continues is refused only because its

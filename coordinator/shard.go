@@ -78,7 +78,10 @@ func (s *shard[M]) enqueue(op Op[M]) error {
 	mine := !s.running
 	s.running = true
 	s.mu.Unlock()
-	if mine {
+	switch {
+	case mine && op.Background:
+		go s.drain()
+	case mine:
 		s.round()
 		s.handOver()
 	}
@@ -185,11 +188,31 @@ func (s *shard[M]) settle(tx *Tx, key string, blind bool) {
 
 // follow runs the operations that come after tx; others may be added when its records are applied.
 func (s *shard[M]) follow(tx *Tx) {
-	after := tx.after
-	tx.after = nil
+	after, later := tx.after, tx.later
+	tx.after, tx.later = nil, nil
+	for _, n := range later {
+		s.postpone(n)
+	}
 	for _, n := range after {
 		s.decide(n.key, false, n.run)
 	}
+}
+
+// postpone queues n for the next round.
+func (s *shard[M]) postpone(n next) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.chores = append(s.chores, func() {
+		if s.leads() {
+			s.decide(n.key, false, n.run)
+		}
+	})
+}
+
+func (s *shard[M]) leads() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.phase == active
 }
 
 // arm sets the clock for the next timer.

@@ -16,6 +16,7 @@ type Tx struct {
 	failed    []func(*Tx, error)
 	replies   []Reply
 	after     []next
+	later     []next
 }
 
 // Reply answers a request: with nil once everything that the answer rests on is committed, else with the reason.
@@ -60,6 +61,10 @@ func (tx *Tx) Reply(r Reply) { tx.replies = append(tx.replies, r) }
 
 // Then runs another operation on the state of key after this one, with an append of its own.
 func (tx *Tx) Then(key string, run func(*Tx)) { tx.after = append(tx.after, next{key, run}) }
+
+// Later runs another operation on the state of key in a later round: requests that wait run before it. A loss of
+// leadership drops it.
+func (tx *Tx) Later(key string, run func(*Tx)) { tx.later = append(tx.later, next{key, run}) }
 
 // Schedule sets t to fire in delayMs, whatever it was set to before.
 func (tx *Tx) Schedule(t *Timer, delayMs int64) { tx.timers.schedule(t, tx.NowMs+delayMs) }
