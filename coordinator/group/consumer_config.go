@@ -51,9 +51,6 @@ func (s *Service) cluster() cluster {
 	return c
 }
 
-// TopicsCreated tells that the metadata has topics at that offset that it had not before: expressions may match them.
-func (s *Service) TopicsCreated(offset int64) { s.created.Store(offset) }
-
 // assignorClasses are Kafka's own, which group.consumer.assignors may name too.
 var assignorClasses = map[string]string{
 	"org.apache.kafka.coordinator.group.assignor.UniformAssignor": "uniform",

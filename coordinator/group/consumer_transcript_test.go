@@ -35,14 +35,11 @@ func playTopic(r *rig, c command) {
 	for p := int32(have); p < int32(c.num("partitions", 1)); p++ {
 		records = append(records, &metadata.PartitionRecord{Index: p, TopicID: id, Partition: metadata.Partition{Replicas: []int32{1}, ISR: []int32{1}, Leader: 1}})
 	}
-	r.image = apply(r.t, r.image, records...)
-	if have == 0 {
-		r.s.TopicsCreated(r.image.Offset())
-	}
+	r.change(records...)
 }
 
 func playRemoveTopic(r *rig, c command) {
-	r.image = apply(r.t, r.image, &metadata.RemoveTopicRecord{ID: testTopicID(c.label)})
+	r.change(&metadata.RemoveTopicRecord{ID: testTopicID(c.label)})
 }
 
 // playBeat sends a ConsumerGroupHeartbeat as a member named by its label. Without an epoch it joins, and says what it

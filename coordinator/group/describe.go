@@ -104,7 +104,7 @@ func (s *shard) deleteGroup(tx *coordinator.Tx, id string) error {
 	if err := g.checkDelete(); err != nil {
 		return err
 	}
-	s.eachOffset(id, func(topic string, partition int32, _ *committed) bool {
+	s.eachOffset(id, nil, func(topic string, partition int32, _ *committed) bool {
 		tx.Append(offsetCommitKey(id, topic, partition), nil)
 		return true
 	})

@@ -19,8 +19,8 @@ func (s *shard) expireGroup(tx *coordinator.Tx, id string) {
 	if g == nil {
 		return
 	}
-	of := s.offsets[id]
-	expired := s.tombstones(tx, id, func(topic string, partition int32, c *committed) bool {
+	of := s.offsets.groups[id]
+	expired := s.tombstones(tx, id, nil, func(topic string, partition int32, c *committed) bool {
 		return s.expired(g, topic, c, tx.NowMs) && !s.pending.has(id, topic, partition)
 	})
 	switch {
@@ -44,10 +44,11 @@ func (s *shard) expired(g group, topic string, c *committed, nowMs int64) bool {
 	return nowMs-baseMs >= s.cfg.OffsetsRetentionMs
 }
 
-// tombstones appends one for each of the group's offsets that match, up to the bound, and returns how many.
-func (s *shard) tombstones(tx *coordinator.Tx, id string, match func(topic string, partition int32, c *committed) bool) int {
+// tombstones appends one for each of the group's offsets of these topics (nil: all) that match, up to the bound, and
+// returns how many.
+func (s *shard) tombstones(tx *coordinator.Tx, id string, topics []string, match visitor) int {
 	n := 0
-	s.eachOffset(id, func(topic string, partition int32, c *committed) bool {
+	s.eachOffset(id, topics, func(topic string, partition int32, c *committed) bool {
 		if match(topic, partition, c) {
 			tx.Append(offsetCommitKey(id, topic, partition), nil)
 			n++
@@ -55,32 +56,4 @@ func (s *shard) tombstones(tx *coordinator.Tx, id string, match func(topic strin
 		return n < maxTombstones
 	})
 	return n
-}
-
-// TopicsDeleted drops the offsets of topics that are no more.
-func (s *Service) TopicsDeleted(names []string) {
-	gone := make(map[string]bool, len(names))
-	for _, name := range names {
-		gone[name] = true
-	}
-	for _, p := range s.rt.Partitions() {
-		s.rt.Submit(p, op{
-			Run: func(sh *shard, tx *coordinator.Tx) {
-				for id := range sh.groups {
-					tx.Then(id, func(tx *coordinator.Tx) { sh.dropTopics(tx, id, gone) })
-				}
-			},
-			Continues: true,
-			Refuse:    func(error) {}, // not led, or not loaded: what is left there goes by its retention
-		})
-	}
-}
-
-func (s *shard) dropTopics(tx *coordinator.Tx, id string, gone map[string]bool) {
-	n := s.tombstones(tx, id, func(topic string, _ int32, _ *committed) bool { return gone[topic] })
-	if n == maxTombstones {
-		tx.OnApplied(func(tx *coordinator.Tx) {
-			tx.Then(id, func(tx *coordinator.Tx) { s.dropTopics(tx, id, gone) })
-		})
-	}
 }

@@ -14,7 +14,7 @@ func TestTombstonesEndWhenAppendsFail(t *testing.T) {
 		"expiry": func(r *rig) {
 			r.clock.Advance(time.Duration(r.cfg.OffsetsRetentionMs+r.cfg.OffsetsRetentionCheckIntervalMs) * time.Millisecond)
 		},
-		"deleted topic": func(r *rig) { r.s.TopicsDeleted([]string{"t"}) },
+		"deleted topic": func(r *rig) { r.dropTopic("t") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, DefaultConfig())
@@ -31,7 +31,7 @@ func TestTombstonesEndWhenAppendsFail(t *testing.T) {
 			left := func() (n int) {
 				r.look(func(*shard) {})
 				r.look(func(sh *shard) {
-					if of := sh.offsets["g"]; of != nil {
+					if of := sh.offsets.groups["g"]; of != nil {
 						n = of.count
 					}
 				})

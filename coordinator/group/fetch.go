@@ -62,7 +62,7 @@ func otherTopic(a, b [16]byte) bool {
 
 func (s *shard) fetchAll(groupID string, requireStable bool) []kmsg.OffsetFetchResponseGroupTopic {
 	out := []kmsg.OffsetFetchResponseGroupTopic{}
-	s.offsets[groupID].each(func(topic string, p int32, c *committed) bool {
+	s.offsets.groups[groupID].each(nil, func(topic string, p int32, c *committed) bool {
 		if len(out) == 0 || out[len(out)-1].Topic != topic {
 			out = append(out, kmsg.OffsetFetchResponseGroupTopic{Topic: topic, TopicID: c.topicID})
 		}

@@ -6,26 +6,37 @@ import (
 	"strings"
 )
 
-// offsetTable is committed offsets by group id; no group in it is empty.
-type offsetTable map[string]*groupOffsets
+// offsetTable is committed offsets by group id; no group in it is empty. Its index knows which groups have offsets of a
+// topic: one reason for each table.
+type offsetTable struct {
+	groups map[string]*groupOffsets
+	index  topicIndex
+}
 
 // groupOffsets is what one group has committed: topics, and partitions in them.
 type groupOffsets struct {
+	id     string
 	topics map[string]map[int32]*committed
 	count  int
 }
 
+func newOffsetTable(index topicIndex) offsetTable {
+	return offsetTable{groups: make(map[string]*groupOffsets), index: index}
+}
+
 // slot finds or makes the place of one offset. The strings may alias a buffer: they are copied when kept.
 func (t offsetTable) slot(groupID, topic string, partition int32) *committed {
-	of := t[groupID]
+	of := t.groups[groupID]
 	if of == nil {
-		of = &groupOffsets{topics: make(map[string]map[int32]*committed)}
-		t[strings.Clone(groupID)] = of
+		of = &groupOffsets{id: strings.Clone(groupID), topics: make(map[string]map[int32]*committed)}
+		t.groups[of.id] = of
 	}
 	ps := of.topics[topic]
 	if ps == nil {
 		ps = make(map[int32]*committed)
-		of.topics[strings.Clone(topic)] = ps
+		topic = strings.Clone(topic)
+		of.topics[topic] = ps
+		t.index.add(topic, of.id)
 	}
 	c := ps[partition]
 	if c == nil {
@@ -37,7 +48,7 @@ func (t offsetTable) slot(groupID, topic string, partition int32) *committed {
 }
 
 func (t offsetTable) remove(groupID, topic string, partition int32) {
-	of := t[groupID]
+	of := t.groups[groupID]
 	if of == nil || of.topics[topic][partition] == nil {
 		return
 	}
@@ -45,27 +56,43 @@ func (t offsetTable) remove(groupID, topic string, partition int32) {
 	of.count--
 	if len(of.topics[topic]) == 0 {
 		delete(of.topics, topic)
+		t.index.remove(topic, groupID)
 	}
 	if of.count == 0 {
-		delete(t, groupID)
+		delete(t.groups, groupID)
+	}
+}
+
+// forget takes the table's groups out of its index, for a table that is given up.
+func (t offsetTable) forget() {
+	for id, of := range t.groups {
+		for topic := range of.topics {
+			t.index.remove(topic, id)
+		}
 	}
 }
 
 // get returns what is committed, or nil.
 func (t offsetTable) get(groupID, topic string, partition int32) *committed {
-	if of := t[groupID]; of != nil {
+	if of := t.groups[groupID]; of != nil {
 		return of.topics[topic][partition]
 	}
 	return nil
 }
 
-// each visits a group's offsets by topic and partition until visit returns false: records come in an order that does
-// not depend on a map's.
-func (of *groupOffsets) each(visit func(topic string, partition int32, c *committed) bool) {
+// visitor sees one offset; it returns false to see no more.
+type visitor func(topic string, partition int32, c *committed) bool
+
+// each visits the group's offsets of these topics, of all where topics is nil. They come by topic and partition: records
+// come in an order that does not depend on a map's.
+func (of *groupOffsets) each(topics []string, visit visitor) {
 	if of == nil {
 		return
 	}
-	for _, topic := range slices.Sorted(maps.Keys(of.topics)) {
+	if topics == nil {
+		topics = slices.Sorted(maps.Keys(of.topics))
+	}
+	for _, topic := range topics {
 		ps := of.topics[topic]
 		for _, p := range slices.Sorted(maps.Keys(ps)) {
 			if !visit(topic, p, ps[p]) {

@@ -5,38 +5,55 @@ import "strings"
 // pendingOffsets are offsets committed in transactions that have not ended, by producer. They count once the
 // transaction's commit marker is in the log.
 type pendingOffsets struct {
-	byProducer map[int64]offsetTable
+	byProducer map[int64]openTransaction
 	producers  map[string]map[int64]struct{} // by group: whose transactions are open
+	index      topicIndex
 }
 
-func newPendingOffsets() pendingOffsets {
-	return pendingOffsets{byProducer: make(map[int64]offsetTable), producers: make(map[string]map[int64]struct{})}
+// openTransaction is what one producer's transaction commits, and the groups that it has committed for, those too whose
+// offsets have been deleted since.
+type openTransaction struct {
+	offsets offsetTable
+	groups  map[string]struct{}
+}
+
+func newPendingOffsets(index topicIndex) pendingOffsets {
+	return pendingOffsets{
+		byProducer: make(map[int64]openTransaction), producers: make(map[string]map[int64]struct{}), index: index,
+	}
 }
 
 func (p *pendingOffsets) slot(producerID int64, groupID, topic string, partition int32) *committed {
-	t := p.byProducer[producerID]
-	if t == nil {
-		t = make(offsetTable)
+	t, ok := p.byProducer[producerID]
+	if !ok {
+		t = openTransaction{newOffsetTable(p.index), make(map[string]struct{})}
 		p.byProducer[producerID] = t
 	}
+	if _, ok := t.groups[groupID]; !ok {
+		p.opened(producerID, t, strings.Clone(groupID))
+	}
+	return t.offsets.slot(groupID, topic, partition)
+}
+
+func (p *pendingOffsets) opened(producerID int64, t openTransaction, groupID string) {
+	t.groups[groupID] = struct{}{}
 	if p.producers[groupID] == nil {
-		p.producers[strings.Clone(groupID)] = make(map[int64]struct{})
+		p.producers[groupID] = make(map[int64]struct{})
 	}
 	p.producers[groupID][producerID] = struct{}{}
-	return t.slot(groupID, topic, partition)
 }
 
 // remove forgets a partition in every open transaction: it was deleted meanwhile.
 func (p *pendingOffsets) remove(groupID, topic string, partition int32) {
 	for producerID := range p.producers[groupID] {
-		p.byProducer[producerID].remove(groupID, topic, partition)
+		p.byProducer[producerID].offsets.remove(groupID, topic, partition)
 	}
 }
 
 // has tells whether an open transaction commits the partition.
 func (p *pendingOffsets) has(groupID, topic string, partition int32) bool {
 	for producerID := range p.producers[groupID] {
-		if p.byProducer[producerID].get(groupID, topic, partition) != nil {
+		if p.byProducer[producerID].offsets.get(groupID, topic, partition) != nil {
 			return true
 		}
 	}
@@ -46,15 +63,17 @@ func (p *pendingOffsets) has(groupID, topic string, partition int32) bool {
 // open tells whether any transaction of the group is open.
 func (p *pendingOffsets) open(groupID string) bool { return len(p.producers[groupID]) > 0 }
 
-// take ends a producer's transaction and returns what it committed.
-func (p *pendingOffsets) take(producerID int64) offsetTable {
+// take ends a producer's transaction and returns it. It visits the transaction's own groups alone.
+func (p *pendingOffsets) take(producerID int64) openTransaction {
 	t := p.byProducer[producerID]
 	delete(p.byProducer, producerID)
-	for groupID, producers := range p.producers {
+	for groupID := range t.groups {
+		producers := p.producers[groupID]
 		if delete(producers, producerID); len(producers) == 0 {
 			delete(p.producers, groupID)
 		}
 	}
+	t.offsets.forget()
 	return t
 }
 
@@ -65,8 +84,8 @@ func (s *shard) EndTransaction(producerID int64, ok bool) {
 	if !ok {
 		return
 	}
-	for groupID, of := range pending {
-		of.each(func(topic string, partition int32, c *committed) bool {
+	for groupID, of := range pending.offsets.groups {
+		of.each(nil, func(topic string, partition int32, c *committed) bool {
 			if now := s.offsets.get(groupID, topic, partition); now == nil || c.recordOffset > now.recordOffset {
 				*s.offsets.slot(groupID, topic, partition) = *c
 			}
@@ -75,16 +94,18 @@ func (s *shard) EndTransaction(producerID int64, ok bool) {
 	}
 }
 
-// eachOffset visits what the group has committed, and what open transactions would commit besides.
-func (s *shard) eachOffset(groupID string, visit func(topic string, partition int32, c *committed) bool) {
+// eachOffset visits what the group has committed for these topics (nil: all), and what open transactions would commit
+// besides.
+func (s *shard) eachOffset(groupID string, topics []string, visit visitor) {
 	going := true
-	s.offsets[groupID].each(func(topic string, partition int32, c *committed) bool {
+	s.offsets.groups[groupID].each(topics, func(topic string, partition int32, c *committed) bool {
 		going = visit(topic, partition, c)
 		return going
 	})
-	seen := make(offsetTable)
+	seen := newOffsetTable(nil)
 	for producerID := range s.pending.producers[groupID] {
-		s.pending.byProducer[producerID][groupID].each(func(topic string, partition int32, c *committed) bool {
+		of := s.pending.byProducer[producerID].offsets.groups[groupID]
+		of.each(topics, func(topic string, partition int32, c *committed) bool {
 			if going && s.offsets.get(groupID, topic, partition) == nil && seen.get(groupID, topic, partition) == nil {
 				seen.slot(groupID, topic, partition)
 				going = visit(topic, partition, c)

@@ -61,6 +61,27 @@ func (r *rig) lead() {
 	r.t.Fatal("does not load")
 }
 
+// change applies records to the metadata, and returns when the shard has followed.
+func (r *rig) change(records ...metadata.Record) {
+	r.t.Helper()
+	old := r.image
+	next, delta, err := old.Apply(records, old.Offset()+1, 1)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.image = next
+	r.s.Applied(old, next, delta)
+	r.look(func(*shard) {})
+}
+
+// dropTopic deletes a topic that the metadata of the test need not have.
+func (r *rig) dropTopic(name string) {
+	if r.image.Topic(name) == nil {
+		playTopic(r, command{label: name})
+	}
+	playRemoveTopic(r, command{label: name})
+}
+
 func (r *rig) note(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

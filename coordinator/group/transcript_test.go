@@ -104,7 +104,7 @@ var verbs = map[string]func(*rig, command){
 		r.s.DeleteGroup(c.group(), func(code int16) { r.note("%s: %s", c.verb, codeName(code)) })
 	},
 	"delete-offset": playDeleteOffset,
-	"drop-topic":    func(r *rig, c command) { r.s.TopicsDeleted([]string{c.str("topic", "t")}) },
+	"drop-topic":    func(r *rig, c command) { r.dropTopic(c.str("topic", "t")) },
 	"advance":       playAdvance,
 	"fail-appends":  func(r *rig, c command) { r.log.FailAppends(kerr.TypedErrorForCode(int16(c.num("code", 56)))) },
 	"mend-appends":  func(r *rig, _ command) { r.log.FailAppends(nil) },

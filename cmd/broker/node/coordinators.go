@@ -118,8 +118,8 @@ func (n *Node) resign(p *replica.Partition, epoch int32) {
 }
 
 // applyImage follows the metadata from this run's registration on, beginning with all of it: what a start replays before is history, in which
-// this broker may have led, and logs may have belonged to other topics of the same names. First the partitions, then what groups committed for topics that are no more, and
-// the topics that are new to their expressions.
+// this broker may have led, and logs may have belonged to other topics of the same names. First the partitions, then
+// the groups.
 func (n *Node) applyImage(old, im *metadata.Image, delta metadata.Delta) {
 	if !n.o.Config.IsBroker {
 		n.countElections(old, im, delta)
@@ -139,18 +139,7 @@ func (n *Node) applyImage(old, im *metadata.Image, delta metadata.Delta) {
 	}
 	n.replicas.Apply(old, im, delta)
 	n.noteLeavers(old, im, delta)
-	var gone []string
-	for _, name := range delta.Topics {
-		switch {
-		case im.Topic(name) == nil:
-			gone = append(gone, name)
-		case old.Topic(name) == nil:
-			n.groups.TopicsCreated(im.Offset())
-		}
-	}
-	if len(gone) > 0 {
-		n.groups.TopicsDeleted(gone)
-	}
+	n.groups.Applied(old, im, delta)
 }
 
 // noteLeavers has the controller know at once that this broker knows of another's stop.
