@@ -25,22 +25,23 @@ type mutant struct {
 // and separates the places of a mutant that has several, in old and in new.
 const and = "\x00"
 
-// mutants must all be found: each shows that a check can fail.
+// mutants must all be found: each shows that a check can fail. What is lost of a compacted log is found by 10, and of a group's, by 9 too:
+// its generations begin anew.
 var mutants = []mutant{
 	{"a high watermark that does not wait for followers", "cluster/replica/followers.go",
-		"if f.end < end && (s.mayBeInSync(f.id) || p.joining(f, logEnd)) {", "if logEnd < 0 {", "1 4 6 history", false},
+		"if f.end < end && (s.mayBeInSync(f.id) || p.joining(f, logEnd)) {", "if logEnd < 0 {", "1 4 6 9 10 history", false},
 	{"acknowledged before it is committed", "cluster/replica/append.go",
-		"	case acks == AckAll:\n		return p.AwaitCommitted(a.LeaderEpoch, a.LastOffset+1, done)\n", "", "6 7 history", false},
+		"	case acks == AckAll:\n		return p.AwaitCommitted(a.LeaderEpoch, a.LastOffset+1, done)\n", "", "6 7 9 10 history", false},
 	{"a high watermark that moves with too few in sync", "cluster/replica/followers.go",
 		"!s.leads(p.nodeID) || len(s.isr) < s.minISR()", "!s.leads(p.nodeID)", "4", false},
 	{"an ISR that was asked for does not count", "cluster/replica/followers.go",
-		"slices.Contains(s.isr, id) || slices.Contains(s.proposed, id)", "slices.Contains(s.isr, id)", "1 4 5 6 history", true},
+		"slices.Contains(s.isr, id) || slices.Contains(s.proposed, id)", "slices.Contains(s.isr, id)", "1 4 5 6 9 10 history", true},
 	{"followers do not truncate", "cluster/replica/follow.go",
-		"to := min(leaders.EndOffset, log.EndOffset())\n", "to := log.EndOffset()\n", "1 3 5 6 history unhealed", false},
+		"to := min(leaders.EndOffset, log.EndOffset())\n", "to := log.EndOffset()\n", "1 3 5 6 9 10 history unhealed", false},
 	{"a leader does not look whether a follower's log parts from its own", "cluster/replica/read.go",
-		"if r.LastFetchedEpoch != NoEpoch {", "if false {", "1 3 5 6 history unhealed", false},
+		"if r.LastFetchedEpoch != NoEpoch {", "if false {", "1 3 5 6 9 10 history unhealed", false},
 	{"leaders are elected from all replicas", "cluster/controller/partition_change.go",
-		"return (slices.Contains(c.isr, id) || len(c.isr) == 0 && slices.Contains(c.elr, id)) && c.acceptable(id)", "return c.acceptable(id)", "1 2 4 5 6 7 history", false},
+		"return (slices.Contains(c.isr, id) || len(c.isr) == 0 && slices.Contains(c.elr, id)) && c.acceptable(id)", "return c.acceptable(id)", "1 2 4 5 6 7 9 10 history", false},
 	{"a broken connection to the leader makes a leader", "cluster/replica/fetcher.go",
 		"	if f.failures == 0 {\n", "	for _, followed := range f.parts {\n		s := *followed.state.Load()\n		s.leader, s.leaderEpoch = f.o.NodeID, s.leaderEpoch+1\n		followed.state.Store(&s)\n	}\n	if f.failures == 0 {\n", "2", false},
 	// A zombie that is not fenced is given the epoch of the producer that took its id over. From then on two producers share id, epoch and
