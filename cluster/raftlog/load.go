@@ -70,7 +70,7 @@ func (n *Node) loadSnapshots(ids []snapshotID) (base snapshotID, err error) {
 	return n.baseOf(ids)
 }
 
-// loadMembers takes the newest configuration that was committed, the newest snapshot's or the vote file's.
+// loadMembers takes the newest configuration that is known to be committed: the newest snapshot's, the vote file's or one of the log's.
 func (n *Node) loadMembers() error {
 	members, err := n.state.members()
 	if err != nil {
@@ -81,6 +81,9 @@ func (n *Node) loadMembers() error {
 	}
 	if n.newest == nil || n.state.MembersEnd > n.newest.id.end {
 		n.confs.states = []confAt{{n.state.MembersEnd, members}}
+	}
+	if err := n.replayChanges(); err != nil {
+		return err
 	}
 	n.publishMembers()
 	return nil

@@ -95,11 +95,7 @@ func (n *Node) changeEntry(c Change) (Members, *raftpb.Entry) {
 // reconfigured applies a committed change of the configuration. What counts is the configuration that it names: a node that has joined begins
 // with none, and one that got a snapshot may have a newer one. For any other the difference is the change.
 func (n *Node) reconfigured(e *raftpb.Entry) error {
-	var c raftpb.ConfChangeV2
-	if err := proto.Unmarshal(e.Data, &c); err != nil {
-		return err
-	}
-	members, err := decodeMembers(c.Context)
+	members, err := decodeChange(e.Data)
 	if err != nil {
 		return err
 	}
@@ -107,6 +103,15 @@ func (n *Node) reconfigured(e *raftpb.Entry) error {
 		n.raw.ApplyConfChange(&raftpb.ConfChangeV2{Changes: []*raftpb.ConfChangeSingle{single}})
 	}
 	return n.setMembers(int64(e.GetIndex()), members)
+}
+
+// decodeChange is the configuration that a change makes.
+func decodeChange(data []byte) (Members, error) {
+	var c raftpb.ConfChangeV2
+	if err := proto.Unmarshal(data, &c); err != nil {
+		return nil, err
+	}
+	return decodeMembers(c.Context)
 }
 
 // steps are the changes from one configuration to another, such that each leaves a voter.

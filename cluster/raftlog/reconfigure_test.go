@@ -256,3 +256,33 @@ func FuzzMembers(f *testing.F) {
 		_ = checkChange(&raftpb.Entry{Type: kind, Index: &index, Term: &term, Data: raw})
 	})
 }
+
+// A voter acknowledges a change before its vote file has the change before that. If it crashes then, it begins again with the changes of its log all but the
+// last: with the vote file's configuration it would elect itself alone, while the others elect another.
+func TestVoterRestartsAtMostOneChangeBehind(t *testing.T) {
+	n := beginWith(t, 1)
+	n.commit(t, "a")
+	for _, id := range []int32{2, 3} {
+		n.start(t, id, newDisk(t))
+		n.change(t, learner(id), false)
+		n.change(t, voter(id), false)
+	}
+	n.wantMembers(t, voter(1), voter(2), voter(3))
+	disk := n.nodes[1].fs
+	dir := n.nodes[1].o.Dir
+	n.stopAll(t)
+	state, _, err := loadQuorumState(disk, dir)
+	must(t, err)
+	state.setMembers(0, Members{voter(1)})
+	must(t, state.save(disk, dir))
+	n.start(t, 1, disk)
+	defer n.stopAll(t)
+	for until := time.Now().Add(300 * time.Millisecond); time.Now().Before(until); time.Sleep(5 * time.Millisecond) {
+		if l := n.nodes[1].leader.Load(); l != nil && l.NodeID == 1 {
+			t.Fatalf("a voter of three leads alone in epoch %d", l.Epoch)
+		}
+	}
+	if got, want := n.nodes[1].Members(), (Members{voter(1), voter(2), learner(3)}); !slices.EqualFunc(got, want, Member.Equal) {
+		t.Errorf("it begins with %+v, want %+v", got, want)
+	}
+}
