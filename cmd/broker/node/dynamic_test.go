@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"grete/internal/config"
+	"grete/internal/memory"
 	"grete/internal/vfs"
 )
 
@@ -92,7 +93,9 @@ var candidates = []string{
 // Every property that may be changed while the broker runs is walked over, on one broker and on all: the change is in the hands of its readers when it
 // is answered and goes away with it, or it is refused and nothing is stored, or it belongs to what is switched off.
 func TestEveryDynamicPropertyIsAppliedOrRefused(t *testing.T) {
-	n := start(t, options(t, vfs.NewMem()))
+	o := options(t, vfs.NewMem())
+	o.Memory = memory.New(4 << 30) // none of the candidates is cut to a share of it
+	n := start(t, o)
 	cl := client(t, n)
 	topics := []string{"plain", "gzip", "lz4", "zstd"}
 	for _, topic := range topics {
