@@ -3,8 +3,26 @@ package raftlog
 import (
 	"time"
 
+	"go.etcd.io/raft/v3/raftpb"
+
+	"grete/cluster/metadata"
 	"grete/internal/sched"
 )
+
+// arrival is a message of another node, and the directory that the node has.
+type arrival struct {
+	message   *raftpb.Message
+	directory metadata.UUID
+}
+
+// askedBy is the directory that m answers, zero when m answers nobody. An answer belongs to the directory that asked, whatever the configuration here says: a voter
+// that lost its disk must not get what its former self asked for, and one that this node does not yet know by its new directory must get what it asks for.
+func (a arrival) askedBy(m *raftpb.Message) metadata.UUID {
+	if answers[m.GetType()] && a.message.GetFrom() == m.GetTo() {
+		return a.directory
+	}
+	return metadata.ZeroUUID
+}
 
 // arrivals is when the last message of each node came, whatever becomes of it.
 type arrivals struct {

@@ -56,7 +56,10 @@ type member struct {
 	received atomic.Pointer[Snapshot]
 }
 
-func (m *member) Send(msg *raftpb.Message) {
+func (m *member) Send(msg *raftpb.Message, asker metadata.UUID) {
+	if to := nodeID(msg.GetTo()); answers[msg.GetType()] && asker != directory(to) {
+		panic(fmt.Sprintf("an answer to %d is for directory %v", to, asker))
+	}
 	raw, err := proto.Marshal(msg)
 	if err != nil {
 		panic(err)
@@ -80,7 +83,7 @@ func (m *member) step(raw []byte) {
 	if err := proto.Unmarshal(raw, copied); err != nil {
 		panic(err)
 	}
-	m.Step(copied)
+	m.Step(copied, directory(nodeID(copied.GetFrom())))
 }
 
 func directory(id int32) metadata.UUID { return metadata.UUID{1: byte(id), 2: 1} }

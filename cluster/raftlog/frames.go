@@ -1,6 +1,7 @@
 package raftlog
 
 import (
+	"grete/cluster/metadata"
 	"grete/internal/sched"
 	"grete/protocol"
 )
@@ -16,7 +17,8 @@ const (
 type outgoing struct {
 	raw             []byte
 	snapshot        bool
-	continues, rest int64 // as in protocol.MessageFrames
+	asker           metadata.UUID // the directory that it is for; zero: the one that the configuration has
+	continues, rest int64         // as in protocol.MessageFrames
 }
 
 // parts cuts a message into what frames can take.
@@ -27,7 +29,7 @@ func (m outgoing) parts() []outgoing {
 	var out []outgoing
 	for at := 0; at < len(m.raw); at += partBytes {
 		part := m.raw[at:min(at+partBytes, len(m.raw))]
-		out = append(out, outgoing{part, m.snapshot, int64(at), int64(len(m.raw) - at - len(part))})
+		out = append(out, outgoing{part, m.snapshot, m.asker, int64(at), int64(len(m.raw) - at - len(part))})
 	}
 	return out
 }
@@ -44,10 +46,10 @@ func framesOf(messages []outgoing) protocol.MessageFrames {
 	return f
 }
 
-// frameLen is how many of the queued messages the next frame takes: up to frameBytes, at least one, and no part but as its
+// frameLen is how many of the queued messages the next frame takes: up to frameBytes, at least one, for one directory, and no part but as its
 // first or its last.
 func frameLen(queue []outgoing) (n, bytes int) {
-	for n < len(queue) && (n == 0 || bytes+len(queue[n].raw) <= frameBytes && queue[n].continues == 0) {
+	for n < len(queue) && (n == 0 || bytes+len(queue[n].raw) <= frameBytes && queue[n].continues == 0 && queue[n].asker == queue[0].asker) {
 		bytes += len(queue[n].raw)
 		n++
 		if queue[n-1].rest > 0 {

@@ -136,7 +136,7 @@ func TestPeersNoticeADeath(t *testing.T) {
 	reach := func() { // what is sent while the connection is cut is lost
 		t.Helper()
 		for range 100 {
-			sender.Send(message(raftpb.MsgHeartbeat, 2, 1, nil))
+			sender.Send(message(raftpb.MsgHeartbeat, 2, 1, nil), nobody)
 			select {
 			case <-in.messages:
 				return

@@ -21,9 +21,9 @@ import (
 )
 
 // Transport carries Raft's messages to other nodes. Send encodes m before it returns and never blocks on the
-// network; it may drop. What arrives is given to Node.Step.
+// network; it may drop. What arrives is given to Node.Step. asker is the directory that m answers, zero when m answers nobody.
 type Transport interface {
-	Send(m *raftpb.Message)
+	Send(m *raftpb.Message, asker metadata.UUID)
 }
 
 // Options describe one node.
@@ -82,7 +82,7 @@ type Node struct {
 	reader  snapshotReader
 
 	proposals chan proposal
-	inbox     chan *raftpb.Message
+	inbox     chan arrival
 	calls     chan func()
 	reports   chan report
 	away      map[int32]bool // nodes that are gone, and have not been heard since
@@ -105,6 +105,7 @@ type Node struct {
 
 	silentTicks int // since anybody was heard of
 	arrivals    arrivals
+	asker       arrival // the last message that Raft got: answers that it sends next are to it
 }
 
 type proposal struct {
@@ -128,7 +129,7 @@ func Open(o Options) (*Node, error) {
 	}
 	n := &Node{
 		o: o, lead: Leader{NodeID: -1, Start: -1}, contacts: map[int32]*contact{},
-		proposals: make(chan proposal), inbox: make(chan *raftpb.Message, inboxMessages), calls: make(chan func()),
+		proposals: make(chan proposal), inbox: make(chan arrival, inboxMessages), calls: make(chan func()),
 		reports: make(chan report), gone: make(chan int32), away: map[int32]bool{}, campaign: make(chan int32, 1),
 		stop: make(chan struct{}), done: make(chan struct{}),
 	}
@@ -215,11 +216,11 @@ func (n *Node) proposed(reply <-chan proposed) (end int64, err error) {
 	}
 }
 
-// Step takes a message of another node. It is dropped when too many wait.
-func (n *Node) Step(m *raftpb.Message) {
+// Step takes a message of another node and of that directory of it. It is dropped when too many wait.
+func (n *Node) Step(m *raftpb.Message, directory metadata.UUID) {
 	n.arrivals.note(nodeID(m.GetFrom()), n.o.Clock.Now())
 	select {
-	case n.inbox <- m:
+	case n.inbox <- arrival{m, directory}:
 	default:
 	}
 }
@@ -286,13 +287,8 @@ func (n *Node) loop() error {
 		select {
 		case p := <-n.proposals:
 			n.proposeAll(p)
-		case m := <-n.inbox:
-			if err := whole(m); err == nil && n.plausible(m) {
-				_ = n.raw.Step(m) // a message of a removed or unknown node is no fault of ours
-				n.silentTicks = 0
-				delete(n.away, nodeID(m.GetFrom()))
-				n.heard(m)
-			}
+		case a := <-n.inbox:
+			n.step(a)
 		case r := <-n.reports:
 			n.take(r)
 		case id := <-n.gone:
@@ -309,6 +305,18 @@ func (n *Node) loop() error {
 			return nil
 		}
 	}
+}
+
+func (n *Node) step(a arrival) {
+	m := a.message
+	if err := whole(m); err != nil || !n.plausible(m) {
+		return
+	}
+	n.asker = a
+	_ = n.raw.Step(m) // a message of a removed or unknown node is no fault of ours
+	n.silentTicks = 0
+	delete(n.away, nodeID(m.GetFrom()))
+	n.heard(m)
 }
 
 // tick: Raft waits for a random time from ticksPerElection to twice that many ticks.

@@ -53,7 +53,7 @@ const (
 
 // receiver is the node that Peers work for.
 type receiver interface {
-	Step(m *raftpb.Message)
+	Step(m *raftpb.Message, directory metadata.UUID)
 	Report(id int32, snapshot, delivered bool)
 	Gone(id int32)
 }
@@ -100,7 +100,7 @@ func (p *Peers) Close() {
 }
 
 // Send is Transport's: it queues m, and drops it when too much is queued.
-func (p *Peers) Send(m *raftpb.Message) {
+func (p *Peers) Send(m *raftpb.Message, asker metadata.UUID) {
 	p.term.Store(max(p.term.Load(), m.GetTerm())) // only Raft's goroutine sends
 	raw, err := proto.Marshal(m)
 	if err != nil {
@@ -108,7 +108,7 @@ func (p *Peers) Send(m *raftpb.Message) {
 		return
 	}
 	if to := p.peer(nodeID(m.GetTo())); to != nil {
-		to.push(outgoing{raw: raw, snapshot: m.GetType() == raftpb.MsgSnap})
+		to.push(outgoing{raw: raw, snapshot: m.GetType() == raftpb.MsgSnap, asker: asker})
 	}
 }
 
@@ -138,7 +138,11 @@ func (p *Peers) deliver(to *peer) {
 	redial := backoff{clock: p.o.Clock}
 	for p.awaitMessages(to, link) {
 		messages := to.take()
-		err := p.exchange(link, &protocol.RaftRequest{To: to.id, MessageFrames: framesOf(messages)}, p.o.Timeout)
+		req := &protocol.RaftRequest{To: to.id, MessageFrames: framesOf(messages)}
+		if len(messages) > 0 {
+			req.ToDirectoryID = messages[0].asker
+		}
+		err := p.exchange(link, req, p.o.Timeout)
 		p.report(to, messages, err)
 		if err == nil {
 			redial.reset()
@@ -203,7 +207,10 @@ func (p *Peers) noteGone(id int32, err error) {
 
 // exchange sends one request and hands over what comes back.
 func (p *Peers) exchange(link *protocol.Link, req *protocol.RaftRequest, timeout time.Duration) error {
-	req.ClusterID, req.From, req.FromDirectoryID, req.ToDirectoryID = p.o.ClusterID, p.o.NodeID, p.o.DirectoryID, p.o.Directory(req.To)
+	req.ClusterID, req.From, req.FromDirectoryID = p.o.ClusterID, p.o.NodeID, p.o.DirectoryID
+	if req.ToDirectoryID == metadata.ZeroUUID {
+		req.ToDirectoryID = p.o.Directory(req.To)
+	}
 	ctx, cancel := clock.WithTimeout(p.ctx, p.o.Clock, timeout)
 	defer cancel()
 	resp, err := link.Call(ctx, req)
@@ -324,7 +331,7 @@ func (p *Peers) accept(from int32, directory metadata.UUID, proven bool, frames 
 		return kerr.CoordinatorNotAvailable.Code
 	}
 	for _, m := range messages {
-		(*node).Step(m)
+		(*node).Step(m, directory)
 	}
 	return 0
 }

@@ -23,6 +23,8 @@ import (
 	"grete/protocol/batch"
 )
 
+var nobody metadata.UUID // asked for a message that is no answer
+
 // inbox is a node that keeps what it gets.
 type inbox struct {
 	messages chan *raftpb.Message
@@ -34,8 +36,8 @@ func newInbox() *inbox {
 	return &inbox{make(chan *raftpb.Message, 100), make(chan report, 100), make(chan int32, 100)}
 }
 
-func (i *inbox) Gone(id int32)          { i.gone <- id }
-func (i *inbox) Step(m *raftpb.Message) { i.messages <- m }
+func (i *inbox) Gone(id int32)                           { i.gone <- id }
+func (i *inbox) Step(m *raftpb.Message, _ metadata.UUID) { i.messages <- m }
 func (i *inbox) Report(id int32, snapshot, delivered bool) {
 	i.reports <- report{id, snapshot, delivered}
 }
@@ -113,7 +115,7 @@ func TestPeersDeliver(t *testing.T) {
 	addresses := map[int32]string{1: listen(t, server), 9: "127.0.0.1:1"}
 	sender, polled := peersOf(t, 2, "c", addresses)
 	for i := range uint64(50) {
-		sender.Send(message(raftpb.MsgHeartbeat, 2, 1, func(m *raftpb.Message) { m.Commit = &i }))
+		sender.Send(message(raftpb.MsgHeartbeat, 2, 1, func(m *raftpb.Message) { m.Commit = &i }), nobody)
 	}
 	for i := range uint64(50) {
 		if m := receive(t, in.messages); m.GetCommit() != i {
@@ -122,12 +124,12 @@ func TestPeersDeliver(t *testing.T) {
 	}
 	sender.Poll([]int32{1})
 	for range 2 {
-		server.Send(message(raftpb.MsgHeartbeat, 1, 2, nil))
+		server.Send(message(raftpb.MsgHeartbeat, 1, 2, nil), nobody)
 		if m := receive(t, polled.messages); nodeID(m.GetFrom()) != 1 {
 			t.Errorf("a message from %d", nodeID(m.GetFrom()))
 		}
 	}
-	sender.Send(message(raftpb.MsgSnap, 2, 9, nil))
+	sender.Send(message(raftpb.MsgSnap, 2, 9, nil), nobody)
 	got := []report{receive(t, polled.reports), receive(t, polled.reports)}
 	if !slices.Contains(got, report{9, true, false}) || !slices.Contains(got, report{9, false, false}) {
 		t.Errorf("%+v", got)
@@ -141,8 +143,8 @@ func TestPeersDeliverInParts(t *testing.T) {
 	sender, polled := peersOf(t, 2, "c", addresses)
 	large := values(t, strings.Repeat("x", 5*partBytes/2))
 	send := func(by *Peers, from, to int32) {
-		by.Send(message(raftpb.MsgSnap, from, to, func(m *raftpb.Message) { m.Snapshot = snapshotOf(t, large) }))
-		by.Send(message(raftpb.MsgHeartbeat, from, to, nil))
+		by.Send(message(raftpb.MsgSnap, from, to, func(m *raftpb.Message) { m.Snapshot = snapshotOf(t, large) }), nobody)
+		by.Send(message(raftpb.MsgHeartbeat, from, to, nil), nobody)
 	}
 	want := func(got *inbox) {
 		t.Helper()
@@ -282,6 +284,27 @@ func TestForgedMessagesAreRefused(t *testing.T) {
 	}
 }
 
+// A voter that lost its disk and was let in anew gets the answers that it asks for, also of one that has not heard yet that the old one is out; it does not get
+// what its former self asked for.
+func TestAnswersGoToTheDirectoryThatAsked(t *testing.T) {
+	anew := metadata.UUID{9}
+	lagging, asked := peersOf(t, 1, "c", map[int32]string{})
+	voter, answered := peersOf(t, 2, "c", map[int32]string{1: listen(t, lagging)})
+	voter.o.DirectoryID = anew
+	address := listen(t, voter)
+	lagging.o.Address = func(int32) (string, bool) { return address, true }
+	voter.Send(message(raftpb.MsgVote, 2, 1, nil), nobody)
+	if m := receive(t, asked.messages); m.GetType() != raftpb.MsgVote {
+		t.Fatalf("%v came", m.GetType())
+	}
+	old, fresh := uint64(4), uint64(5)
+	lagging.Send(message(raftpb.MsgVoteResp, 1, 2, func(m *raftpb.Message) { m.Term = &old }), directory(2))
+	lagging.Send(message(raftpb.MsgVoteResp, 1, 2, func(m *raftpb.Message) { m.Term = &fresh }), anew)
+	if m := receive(t, answered.messages); m.GetTerm() != fresh {
+		t.Errorf("the vote of term %d counts", m.GetTerm())
+	}
+}
+
 // A leader's word about a log that this node has not makes Raft panic; it does not reach it.
 func TestImplausibleMessagesAreDropped(t *testing.T) {
 	n := startCluster(t, 3, 0)
@@ -289,7 +312,7 @@ func TestImplausibleMessagesAreDropped(t *testing.T) {
 	other := n.nodes[leader.id%3+1]
 	far, term := uint64(1)<<40, uint64(leader.leader.Load().Epoch)
 	forge := func(kind raftpb.MessageType, to *member, from int32) {
-		to.Step(message(kind, from, to.id, func(m *raftpb.Message) { m.Term, m.Commit, m.Index = &term, &far, &far }))
+		to.Step(message(kind, from, to.id, func(m *raftpb.Message) { m.Term, m.Commit, m.Index = &term, &far, &far }), directory(from))
 	}
 	forge(raftpb.MsgHeartbeat, other, leader.id)
 	forge(raftpb.MsgAppResp, leader, other.id)

@@ -94,7 +94,7 @@ func (n *Node) send(messages []*raftpb.Message) {
 		return
 	}
 	for _, m := range messages {
-		n.o.Transport.Send(m)
+		n.o.Transport.Send(m, n.asker.askedBy(m))
 	}
 }
 
