@@ -137,7 +137,7 @@ func (d *decider) bootstrap() []metadata.Record {
 			records = append(records, d.view(0).clusterWideMinISR()...)
 		}
 	}
-	return records
+	return append(records, d.n.o.Bootstrap...)
 }
 
 // serve decides first and whatever else waits, appends all their records, as few batches as may be, and leaves the answers to the

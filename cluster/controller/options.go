@@ -76,7 +76,8 @@ type Options struct {
 	Voters    []int32     // of a new metadata log; nil: this node alone
 	Log       raftlog.Log // the metadata log, created with LogID and LogConfig
 	FS        vfs.FS
-	Dir       string // of the metadata log's partition
+	Dir       string            // of the metadata log's partition
+	Bootstrap []metadata.Record // what a new cluster begins with, beside its features
 	Clock     clock.Clock
 	Rand      *rand.Rand // used by the node alone from now on
 	Logger    zerolog.Logger

@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -50,7 +49,7 @@ func Load(s Sources) (*Broker, error) {
 	}
 	b := &Broker{Layers: Layers{Static: st.values}, from: st.from, ClusterID: s.clusterID(), Hostname: s.Hostname}
 	for _, step := range []func(*static, Sources) error{
-		b.loadIdentity, b.loadDirectories, b.loadRoles, b.loadListeners, b.loadQuorum, b.loadGossip, b.checkSecurity, b.checkNumbers,
+		b.loadIdentity, b.loadDirectories, b.loadRoles, b.loadListeners, b.loadQuorum, b.loadGossip, b.checkSecurity, b.checkSASL, b.checkNumbers,
 	} {
 		if err := step(st, s); err != nil {
 			return nil, err
@@ -132,9 +131,6 @@ func (b *Broker) loadListeners(st *static, s Sources) error {
 	controllers := b.controllerListeners()
 	if len(controllers) > 0 {
 		b.Quorum = Listener{Name: controllers[0], Protocol: protocols[controllers[0]]}
-		if !b.Quorum.Protocol.supported() {
-			return st.refuse("listener.security.protocol.map", "listener "+b.Quorum.Name+" uses "+b.Quorum.Protocol.String()+notSupported)
-		}
 	}
 	for _, l := range all {
 		if slices.Contains(controllers, l.Name) {
@@ -148,11 +144,6 @@ func (b *Broker) loadListeners(st *static, s Sources) error {
 	}
 	if !b.IsBroker && len(b.Listeners) > 0 {
 		return st.refuse("listeners", "listener "+b.Listeners[0].Name+" is not one of controller.listener.names, and this node is no broker"+b.exampleController(st, controllers))
-	}
-	for _, l := range all {
-		if !l.Protocol.supported() {
-			return st.refuse("listeners", "listener "+l.Name+" uses "+l.Protocol.String()+notSupported)
-		}
 	}
 	if err := b.loadAdvertised(st, s, protocols); err != nil || !b.IsBroker {
 		return err
@@ -187,12 +178,6 @@ func (b *Broker) protocolMap(st *static) (map[string]SecurityProtocol, error) {
 			if _, known := protocols[name]; !known {
 				protocols[name] = Plaintext
 			}
-		}
-	}
-	// Kafka's own file lists every protocol under its own name; any other entry means a listener that protects.
-	for _, name := range slices.Sorted(maps.Keys(protocols)) {
-		if p := protocols[name]; !p.supported() && p.String() != name {
-			return nil, st.refuse("listener.security.protocol.map", "listener "+name+" uses "+p.String()+notSupported)
 		}
 	}
 	return protocols, nil
@@ -248,9 +233,6 @@ func (b *Broker) loadInterBroker(st *static) error {
 	const name, protocol = "inter.broker.listener.name", "security.inter.broker.protocol"
 	if _, set := st.values[protocol]; set && b.Text(name) != "" {
 		return st.refuse(protocol, "only one of "+name+" and "+protocol+" may be set")
-	}
-	if p := b.Text(protocol); p != Plaintext.String() && p != SSL.String() {
-		return st.refuse(protocol, strings.TrimPrefix(notSupported, "; "))
 	}
 	wanted := strings.ToUpper(b.Text(name))
 	if wanted == "" {

@@ -105,7 +105,6 @@ func TestRefusals(t *testing.T) {
 		{"message.max.bytes=-1", "config: message.max.bytes=-1 (f): Value must be at least 0; allowed: int of at least 0"},
 		{"log.cleanup.policy=x", "config: log.cleanup.policy=x (f): String must be one of: compact, delete; allowed: a list, of compact, delete"},
 		{"auto.create.topics.enable=yes", "config: auto.create.topics.enable=yes (f): Expected value to be either true or false"},
-		{"listeners=SASL_SSL://:1", "config: listeners=SASL_SSL://:1 (f): listener SASL_SSL uses SASL_SSL; only PLAINTEXT and SSL are supported yet"},
 		{"listeners=X://:1", "config: listeners=X://:1 (f): no security protocol defined for listener X in listener.security.protocol.map"},
 		{"listeners=PLAINTEXT://0.0.0.0:1", "config: listeners=PLAINTEXT://0.0.0.0:1 (f): clients cannot reach 0.0.0.0: " +
 			"set advertised.listeners to an address they can"},

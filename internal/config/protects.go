@@ -16,7 +16,7 @@ var protecting = map[string]string{
 	"authorizer.class.name":          "",
 	"principal.builder.class":        "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
 	"security.providers":             "",
-	"connections.max.reauth.ms":      "0",
+	"connections.max.reauth.ms":      "0", // where it is of no mechanism that there is
 	"delegation.token.secret.key":    "",
 	"client.quota.callback.class":    "",
 	"create.topic.policy.class.name": "",
@@ -33,7 +33,7 @@ func protects(name, value string) bool {
 	if value == "" {
 		return false
 	}
-	if honoured(name) {
+	if honoured(name) || honouredSASL(name) {
 		return false
 	}
 	for _, name := range withoutListener(name) {

@@ -69,11 +69,6 @@ func (p SecurityProtocol) UsesTLS() bool { return p == SSL || p == SaslSSL }
 // UsesSASL says whether connections of the protocol are authenticated by SASL.
 func (p SecurityProtocol) UsesSASL() bool { return p == SaslPlaintext || p == SaslSSL }
 
-// supported says whether a listener can have the protocol.
-func (p SecurityProtocol) supported() bool { return p == Plaintext || p == SSL }
-
-const notSupported = "; only PLAINTEXT and SSL are supported yet"
-
 // authenticates says whether all who come in by a listener have proven who they are.
 func (b *Broker) authenticates(l Listener) bool {
 	return l.Protocol.UsesSASL() || l.Protocol.UsesTLS() && b.TLS(l)["ssl.client.auth"] == "required"

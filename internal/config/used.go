@@ -13,7 +13,7 @@ import (
 // to read a property adds it, and its warning at start is gone.
 var used = []string{
 	"add.partitions.to.txn.retry.backoff.max.ms", "admin.listen", "admin.metrics.detail", "admin.pprof.listen", "advertised.listeners", "auto.create.topics.enable", "broker.heartbeat.interval.ms", "broker.id", "broker.rack",
-	"broker.session.timeout.ms", "broker.silence.patience.ms", "connections.max.idle.ms", "controller.listener.names", "controller.quorum.voters", "controller.quorum.auto.join.enable", "controller.quorum.bootstrap.servers",
+	"broker.session.timeout.ms", "broker.silence.patience.ms", "connection.failed.authentication.delay.ms", "connections.max.idle.ms", "controller.listener.names", "controller.quorum.voters", "controller.quorum.auto.join.enable", "controller.quorum.bootstrap.servers",
 	"gossip.expect", "gossip.join", "gossip.key", "default.replication.factor", "delete.topic.enable", "fetch.max.bytes", "group.consumer.assignment.interval.ms", "group.consumer.assignors",
 	"group.consumer.heartbeat.interval.ms", "group.consumer.max.assignment.interval.ms", "group.consumer.max.heartbeat.interval.ms",
 	"group.consumer.max.session.timeout.ms", "group.consumer.max.size", "group.consumer.migration.policy",
@@ -64,7 +64,7 @@ func (st *static) unused() []string {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(st.values)) {
-		if !inUse[name] && st.from[name] != fromEmbedded {
+		if !inUse[name] && !honouredSASL(name) && st.from[name] != fromEmbedded {
 			out = append(out, name)
 		}
 	}

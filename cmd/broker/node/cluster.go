@@ -25,7 +25,7 @@ func (n *Node) startController(ctx context.Context) error {
 		DirectoryID: n.directoryID(), Listeners: n.controllerEndpoints(), QuorumListener: n.quorumListener(), OnMembers: n.poll,
 		Clock: n.o.Clock, Rand: n.newRand(), Logger: n.o.Log, Config: cfg.Layers,
 		OnImage: n.applyImage, OnFailure: n.fail, OnTimeout: func(int32) { n.metrics.Controller.TimedOutSessions.Add(1) }, Probe: n.probe, Unseen: n.unseen,
-		Answering: n.answering,
+		Answering: n.answering, Bootstrap: n.bootstrap,
 	}
 	peers := n.connect(&o)
 	n.controller, err = controller.Start(ctx, o)

@@ -199,7 +199,7 @@ func (n *Node) askSeed(ctx context.Context, address string, req *protocol.FormRe
 func (n *Node) clientOptions(listener string) protocol.ClientOptions {
 	return protocol.ClientOptions{
 		ClientID: fmt.Sprintf("node-%d", n.o.Config.NodeID), MaxResponseBytes: int(n.o.Config.Int("socket.request.max.bytes")),
-		Dial: n.dialer(listener),
+		Dial: n.dialer(listener), Login: n.logins[listener], Clock: n.o.Clock,
 	}
 }
 

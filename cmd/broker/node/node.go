@@ -19,6 +19,7 @@ import (
 	"grete/handlers"
 	"grete/internal/admin"
 	"grete/internal/metrics"
+	"grete/internal/security/sasl"
 	"grete/logstore"
 	"grete/protocol"
 )
@@ -34,6 +35,10 @@ type Node struct {
 	logDefaults logstore.Config
 
 	security      security
+	plainUsers    sasl.Users                 // of sasl.plain.users.file
+	logins        map[string]*protocol.Login // by the listener of other nodes that it is for
+	scramSecret   []byte                     // see sasl.ScramServer
+	bootstrap     []metadata.Record
 	sockets       *sockets
 	quorum        *quorum
 	membership    cluster.Membership // nil: there is no gossip
@@ -108,6 +113,7 @@ func (n *Node) steps() []step {
 		{step{"opening the listener for profiles", n.startProfiles}, true},
 		{step{"looking at the log directories", n.refuseForeign}, true},
 		{step{"reading keys and certificates", n.openSecurity}, true},
+		{step{"reading users", n.openSASL}, true},
 		{step{"opening the listeners", n.openSockets}, true},
 		{step{"looking for the cluster", n.joinCluster}, true},
 		{step{"opening the logs", n.openStore}, true},

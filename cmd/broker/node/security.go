@@ -138,6 +138,9 @@ func (n *Node) securities(listeners []config.Listener) map[string]*protocol.Secu
 				s.Name = t.name
 			}
 		}
+		if l.Protocol.UsesSASL() {
+			s.SASL = n.saslOf(l)
+		}
 		out[l.Name] = s
 	}
 	return out

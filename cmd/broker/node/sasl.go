@@ -1,0 +1,122 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"grete/cluster/metadata"
+	"grete/internal/config"
+	"grete/internal/security/sasl"
+	"grete/internal/vfs"
+	"grete/protocol"
+)
+
+const (
+	// maxUsersBytes bounds sasl.plain.users.file.
+	maxUsersBytes = 16 << 20
+	// scramSecretBytes is how long the secret is that the salts of unknown users are made of, bootstrapSaltBytes how long those of the first users are.
+	scramSecretBytes, bootstrapSaltBytes = 32, 24
+)
+
+// openSASL reads who may log in by PLAIN, how this node logs in to others, and whom a new cluster knows.
+func (n *Node) openSASL(context.Context) error {
+	n.scramSecret = make([]byte, scramSecretBytes)
+	n.random(n.scramSecret)
+	if name := n.o.Config.Text("sasl.plain.users.file"); name != "" {
+		text, err := vfs.ReadFile(n.o.FS, name, maxUsersBytes)
+		if err == nil {
+			n.plainUsers, err = sasl.ParseUsers(string(text))
+		}
+		if err != nil {
+			return fmt.Errorf("config: sasl.plain.users.file=%s: %w", name, err)
+		}
+	}
+	n.logins = map[string]*protocol.Login{}
+	for _, l := range []config.Listener{n.o.Config.InterBrokerListener(), n.o.Config.Quorum} {
+		if login := n.loginTo(l); login != nil {
+			n.logins[l.Name] = login
+		}
+	}
+	return n.openBootstrap()
+}
+
+// loginTo is how this node authenticates to a listener like l of another; nil where that has no SASL.
+func (n *Node) loginTo(l config.Listener) *protocol.Login {
+	mechanism, username, password, ok := n.o.Config.NodeLogin(l)
+	if !ok {
+		return nil
+	}
+	return &protocol.Login{Mechanism: mechanism, Begin: func() (sasl.Client, error) {
+		if h, scram := sasl.HashOf(mechanism); scram {
+			return h.NewScramClient(username, password, n.random)
+		}
+		if mechanism != sasl.Plain {
+			return nil, errors.New("this mechanism is not implemented")
+		}
+		return sasl.NewPlainClient(username, password), nil
+	}}
+}
+
+// openBootstrap makes the credentials of sasl.bootstrap.users.
+func (n *Node) openBootstrap() error {
+	users, err := sasl.ParseBootstrapUsers(n.o.Config.Text("sasl.bootstrap.users"))
+	if err != nil {
+		return fmt.Errorf("config: sasl.bootstrap.users: %w", err)
+	}
+	for _, u := range users {
+		salt := make([]byte, bootstrapSaltBytes)
+		n.random(salt)
+		c, err := u.Hash.NewCredential(u.Password, salt, u.Iterations)
+		if err != nil {
+			return fmt.Errorf("config: sasl.bootstrap.users: %w", err)
+		}
+		n.bootstrap = append(n.bootstrap, &metadata.UserScramCredentialRecord{
+			User: u.Name, Mechanism: int8(u.Hash), Salt: c.Salt, StoredKey: c.StoredKey, ServerKey: c.ServerKey, Iterations: int32(c.Iterations),
+		})
+	}
+	return nil
+}
+
+// saslOf is how a listener authenticates.
+func (n *Node) saslOf(l config.Listener) *protocol.SASL {
+	cfg := n.o.Config
+	out := &protocol.SASL{
+		MaxReceiveBytes: int(cfg.ListenerInt(l.Name, "sasl.server.max.receive.size")), FailureDelay: millis(cfg.Int("connection.failed.authentication.delay.ms")),
+	}
+	for _, m := range cfg.Mechanisms(l) {
+		out.Mechanisms = append(out.Mechanisms, protocol.SASLMechanism{Name: m.Name, Begin: n.mechanism(m), MaxSession: time.Duration(m.MaxReauthMs) * time.Millisecond})
+	}
+	return out
+}
+
+// mechanism begins exchanges of a mechanism of a listener.
+func (n *Node) mechanism(m config.Mechanism) func() sasl.Exchange {
+	if h, scram := sasl.HashOf(m.Name); scram {
+		server := &sasl.ScramServer{Hash: h, Secret: n.scramSecret, Random: n.random, Lookup: func(user string) (sasl.Credential, bool) { return n.scramCredential(user, h) }}
+		return server.Begin
+	}
+	users := sasl.Users{}
+	maps.Copy(users, n.plainUsers)
+	maps.Copy(users, m.JAAS.Users())
+	return func() sasl.Exchange { return sasl.NewPlain(users) }
+}
+
+// scramCredential is a user's credential in the metadata. Before there is any metadata, those that the cluster is to begin with count: by them its controllers find together.
+func (n *Node) scramCredential(user string, h sasl.Hash) (sasl.Credential, bool) {
+	im := n.quorum.image()
+	c := im.ScramCredential(user, int8(h))
+	if im.Offset() < 0 {
+		for _, r := range n.bootstrap {
+			if first := r.(*metadata.UserScramCredentialRecord); first.User == user && first.Mechanism == int8(h) {
+				c = first
+			}
+		}
+	}
+	if c == nil {
+		return sasl.Credential{}, false
+	}
+	return sasl.Credential{Salt: c.Salt, StoredKey: c.StoredKey, ServerKey: c.ServerKey, Iterations: int(c.Iterations)}, true
+}

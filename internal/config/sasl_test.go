@@ -1,0 +1,86 @@
+package config
+
+import (
+	"strings"
+	"testing"
+)
+
+const (
+	plainModule = "org.apache.kafka.common.security.plain.PlainLoginModule"
+	scramModule = "org.apache.kafka.common.security.scram.ScramLoginModule"
+	plainUsers  = "listener.name.sasl_plaintext.plain.sasl.jaas.config=" + plainModule + ` required username="node" password="hunter2" user_node="hunter2" user_ann="x";` + "\n"
+)
+
+func TestSASLListeners(t *testing.T) {
+	file := "listeners=SASL_PLAINTEXT://:1,CONTROLLER://:2\nlistener.security.protocol.map=SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT\n" + plainUsers +
+		"sasl.enabled.mechanisms=SCRAM-SHA-512\nlistener.name.sasl_plaintext.sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256\n" +
+		"connections.max.reauth.ms=1\nlistener.name.sasl_plaintext.connections.max.reauth.ms=2\nlistener.name.sasl_plaintext.plain.connections.max.reauth.ms=3\n" +
+		"sasl.mechanism.inter.broker.protocol=PLAIN\nsasl.mechanism.controller.protocol=SCRAM-SHA-512\nsasl.node.username=other\nsasl.node.password=y\n" +
+		"sasl.server.max.receive.size=5\nlistener.name.controller.sasl.server.max.receive.size=6"
+	b, err := Load(Sources{FileName: "f", File: []byte(file)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	clients, controllers := b.Mechanisms(b.Listeners[0]), b.Mechanisms(b.Controllers[0])
+	if len(clients) != 2 || clients[0].Name != "PLAIN" || clients[0].MaxReauthMs != 3 || clients[1].MaxReauthMs != 2 || len(clients[0].JAAS.Users()) != 2 {
+		t.Errorf("%+v", clients)
+	}
+	if len(controllers) != 1 || controllers[0].Name != "SCRAM-SHA-512" || controllers[0].MaxReauthMs != 1 {
+		t.Errorf("%+v", controllers)
+	}
+	if n := b.ListenerInt("SASL_PLAINTEXT", "sasl.server.max.receive.size"); n != 5 {
+		t.Error(n)
+	}
+	if n := b.ListenerInt("CONTROLLER", "sasl.server.max.receive.size"); n != 6 {
+		t.Error(n)
+	}
+	for l, want := range map[Listener]string{b.InterBrokerListener(): "PLAIN node hunter2 true", b.Quorum: "SCRAM-SHA-512 other y true", {}: "   false"} {
+		mechanism, user, password, ok := b.NodeLogin(l)
+		if got := strings.Join([]string{mechanism, user, password, map[bool]string{true: "true", false: "false"}[ok]}, " "); got != want {
+			t.Errorf("%s: %s", l.Name, got)
+		}
+	}
+	if len(b.Unused) > 0 {
+		t.Error(b.Unused)
+	}
+}
+
+// A node that is alone needs no login of its own.
+func TestSASLAlone(t *testing.T) {
+	for _, file := range []string{
+		"listeners=SASL_PLAINTEXT://:1\nsasl.enabled.mechanisms=SCRAM-SHA-256\nsasl.bootstrap.users=a:hunter2",
+		"listeners=SASL_PLAINTEXT://:1\nsasl.enabled.mechanisms=PLAIN\n" + plainUsers,
+		"listeners=SASL_PLAINTEXT://:1\nsasl.enabled.mechanisms=PLAIN\nsasl.plain.users.file=x",
+	} {
+		if _, err := Load(Sources{FileName: "f", File: []byte(file)}); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestSASLRefusals(t *testing.T) {
+	const two = "listeners=SASL_PLAINTEXT://:1,CONTROLLER://:2\nlistener.security.protocol.map=SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT\n"
+	for file, want := range map[string]string{
+		"listeners=SASL_PLAINTEXT://:1":                                                                                                                   "config: sasl.enabled.mechanisms= (): listener SASL_PLAINTEXT has mechanism GSSAPI, which is not implemented",
+		"listeners=SASL_PLAINTEXT://:1\nsasl.enabled.mechanisms=":                                                                                         "has no mechanism",
+		"listeners=SASL_PLAINTEXT://:1\nsasl.enabled.mechanisms=plain":                                                                                    "has mechanism plain, which is not implemented",
+		"listeners=SASL_PLAINTEXT://:1\nsasl.enabled.mechanisms=PLAIN":                                                                                    "nobody can log in",
+		"listener.name.plaintext.plain.sasl.jaas.config=x":                                                                                                "[hidden] (f): Login module control flag",
+		"listener.name.plaintext.sasl.jaas.config=" + plainModule + " required;":                                                                          "protects, and is not implemented",
+		"sasl.jaas.config=" + plainModule + " required;":                                                                                                  "protects, and is not implemented",
+		"listener.name.external.plain.sasl.jaas.config=" + plainModule + " required;":                                                                     "there is no listener EXTERNAL",
+		"listener.name.plaintext.gssapi.sasl.jaas.config=" + plainModule + " required;":                                                                   "protects, and is not implemented",
+		"sasl.bootstrap.users=SCRAM-SHA-256=[name=a,password=hunter2,iterations=1]":                                                                       "user 1: iterations must be from 4096 to 16384",
+		"sasl.bootstrap.users=a:hunter2;hunter2":                                                                                                          "user 2: not name:password",
+		"listener.name.plaintext.plain.sasl.server.callback.handler.class=a.B":                                                                            "protects, and is not implemented",
+		two + "sasl.enabled.mechanisms=SCRAM-SHA-256":                                                                                                     "sasl.mechanism.inter.broker.protocol= (): this mechanism is not implemented",
+		two + "sasl.enabled.mechanisms=SCRAM-SHA-256\nsasl.mechanism.inter.broker.protocol=PLAIN":                                                         "must be among sasl.enabled.mechanisms of listener SASL_PLAINTEXT",
+		two + "sasl.enabled.mechanisms=PLAIN\nsasl.plain.users.file=x\nsasl.mechanism.inter.broker.protocol=PLAIN":                                        "this node has no username and password",
+		"listeners=SASL_PLAINTEXT://:1\nsasl.enabled.mechanisms=SCRAM-SHA-256\nlistener.name.sasl_plaintext.scram-sha-256.sasl.jaas.config=a.B required;": "the login module of SCRAM-SHA-256 is " + scramModule,
+	} {
+		_, err := Load(Sources{FileName: "f", File: []byte(file)})
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%q: %v", file, err)
+		}
+	}
+}
