@@ -9,8 +9,8 @@ import (
 // Account is one borrower's share of the ledger. Taking within the share costs one atomic operation. Beyond it, Take refuses and
 // Grow waits in order.
 //
-// Loans that wait for more hold what they have. When everything that is lent belongs to loans that wait, the first of them is elected: it
-// may go beyond the share until it is returned. At most one loan is elected, so that the share is exceeded by one request at most, and
+// Loans that wait for more hold what they have. When all that is lent, but for a part in calmPart of the share, belongs to loans that wait, the first of
+// them is elected: it may go beyond the share until it is returned. That part is there because what is forced may come and go without an end. At most one loan is elected, so that the share is exceeded by one request at most, and
 // some request always advances.
 type Account struct {
 	name  string
@@ -30,6 +30,8 @@ type waiter struct {
 	n     int64
 	ready chan struct{}
 }
+
+const calmPart = 4
 
 // Name is the borrower's, as the metrics show it.
 func (a *Account) Name() string { return a.name }
@@ -144,8 +146,12 @@ func (l *Loan) Grow(n int64, stop, gone <-chan struct{}) bool {
 	return true
 }
 
-// Shrink returns what the loan has beyond n bytes.
+// Shrink returns what the loan has beyond n bytes. One that holds nothing afterwards is as returned.
 func (l *Loan) Shrink(n int64) {
+	if n <= 0 {
+		l.Return()
+		return
+	}
 	if back := l.bytes - n; back > 0 {
 		l.bytes = n
 		l.account.Give(back)
@@ -202,7 +208,7 @@ func (a *Account) admit() {
 	for len(a.queue) > 0 {
 		w := a.queue[0]
 		if !a.take(w.n) {
-			if a.elected || a.used.Load() > a.waitersHold {
+			if a.elected || a.used.Load() > a.waitersHold+a.share/calmPart {
 				return
 			}
 			a.elected, w.loan.elected = true, true

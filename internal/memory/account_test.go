@@ -84,3 +84,50 @@ func TestGivenUpWaitMakesRoom(t *testing.T) {
 		}
 	})
 }
+
+// A loan that was elected and holds nothing any more leaves its place to the next, whichever way it came to hold nothing.
+func TestElectedLoanThatHoldsNothing(t *testing.T) {
+	for name, end := range map[string]func(*Loan){
+		"returned":           (*Loan).Return,
+		"shrunk":             func(l *Loan) { l.Shrink(0) },
+		"shrunk, returned":   func(l *Loan) { l.Shrink(0); l.Return() },
+		"shrunk in two":      func(l *Loan) { l.Shrink(50); l.Shrink(0) },
+		"shrunk to below it": func(l *Loan) { l.Shrink(-1) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			a := &Account{share: 100}
+			first, second := Loan{account: a}, Loan{account: a}
+			if !first.Grow(200, nil, nil) {
+				t.Fatalf("%s: the first was refused", name)
+			}
+			gone, got := make(chan struct{}), make(chan bool, 1)
+			go func() { got <- second.Grow(200, nil, gone) }()
+			synctest.Wait()
+			end(&first)
+			synctest.Wait()
+			close(gone)
+			if !<-got {
+				t.Errorf("%s: the second still waits", name)
+			}
+			second.Return()
+			if a.UsedBytes() != 0 || a.elected {
+				t.Errorf("%s: in the end %d bytes are lent, elected %v", name, a.UsedBytes(), a.elected)
+			}
+		})
+	}
+}
+
+// What is forced comes and goes without an end: a loan of more than the share does not wait for a moment without any.
+func TestLoanBeyondTheShareDoesNotStarve(t *testing.T) {
+	a := &Account{share: 100}
+	a.Force(10)
+	l, stop := Loan{account: a}, make(chan struct{})
+	close(stop)
+	if !l.Grow(200, stop, nil) {
+		t.Fatal("it waits for an account that is at rest")
+	}
+	l.Return()
+	if a.Give(10); a.UsedBytes() != 0 || a.Waiting() != 0 {
+		t.Errorf("in the end %d bytes are lent, %d wait", a.UsedBytes(), a.Waiting())
+	}
+}
