@@ -35,9 +35,14 @@ func (c *FetchSessions) lend(s *fetchSession, partitions int) bool {
 	return true
 }
 
-// lendMore borrows for what an incremental request may add to its session.
+// lendMore borrows for what an incremental request may add to its session; s.mu is held.
 func (c *FetchSessions) lendMore(s *fetchSession, req *kmsg.FetchRequest) bool {
-	n := partitionCount(req)
+	n := 0
+	eachTarget(req, func(t fetchTarget) {
+		if s.parts[t.key] == nil {
+			n++
+		}
+	})
 	return n == 0 || c.lend(s, n)
 }
 

@@ -125,6 +125,11 @@ func TestFetchSessionsBorrow(t *testing.T) {
 	} else {
 		cache.remove(id)
 	}
+	again := fetchOf(ids[2], 0, 1000)
+	again.SessionEpoch = 1
+	if x, err := cache.open(again, false); err != nil || len(x.targets) != 1000 {
+		t.Errorf("a session that goes on with the partitions that it has: %v", err)
+	}
 	if _, err := cache.open(fetchOf(ids[0], 1, 100), false); err != kerr.FetchSessionIDNotFound || cache.get(ids[0]) != nil {
 		t.Errorf("a session that cannot grow: %v", err)
 	}
