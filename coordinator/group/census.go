@@ -20,13 +20,26 @@ func (s *shard) admitGroup() error {
 
 // put gives id its group, new or in the place of another.
 func (s *shard) put(id string, g group) {
+	if old := s.groups[id]; old != g {
+		s.unindex(old)
+		if c, ok := g.(*consumerGroup); ok {
+			c.index(s.subscribers)
+		}
+	}
 	s.groups[id] = g
 	s.recount()
 }
 
 func (s *shard) drop(id string) {
+	s.unindex(s.groups[id])
 	delete(s.groups, id)
 	s.recount()
+}
+
+func (s *shard) unindex(g group) {
+	if c, ok := g.(*consumerGroup); ok {
+		c.unindex()
+	}
 }
 
 // recount follows the size of groups. While the shard loads it counts nothing: a load that is given up is not told.

@@ -108,8 +108,7 @@ func (j *join) advance(t *turn, replaced *consumerMember, subscription *kmsg.Con
 	changed := named || regex != regexUnchanged
 	t.raiseEpoch(changed)
 	owned := t.ownedBy(subscription)
-	stay := t.g.membersWith(t.m)
-	if replaced == nil || replaced.classic != nil || !t.s.downgradeable(stay) {
+	if replaced == nil || replaced.classic != nil || !tallyWith(t.g, t.m, t.s.downgradeable) {
 		epoch, target := t.target()
 		j.watch(t)
 		return t.reconcile(epoch, target, changed, owned)

@@ -36,11 +36,11 @@ func defaultConsumerConfig() ConsumerConfig {
 type cluster struct {
 	image         func() *metadata.Image
 	groupSettings func(groupID string) GroupSettings
-	topicsVersion func() int64
+	followed      *followed
 }
 
 func (s *Service) cluster() cluster {
-	c := cluster{s.o.Image, s.o.GroupSettings, s.created.Load}
+	c := cluster{s.o.Image, s.o.GroupSettings, &s.followed}
 	if c.image == nil {
 		empty := &metadata.Image{}
 		c.image = func() *metadata.Image { return empty }

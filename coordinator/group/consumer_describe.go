@@ -42,7 +42,7 @@ func (s *shard) describeConsumer(id string) kmsg.ConsumerGroupDescribeResponseGr
 	}
 	members := g.membersWithout(nil)
 	resp.State, resp.Epoch, resp.AssignmentEpoch = g.stateName(), g.epoch, g.assignmentEpoch
-	resp.AssignorName = s.preferredAssignor(members)
+	resp.AssignorName = s.preferredAssignor(&g.tally)
 	im := s.image()
 	for _, m := range members {
 		resp.Members = append(resp.Members, describeMember(m, g.target[m.id], im))

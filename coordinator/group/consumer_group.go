@@ -6,7 +6,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
-	"grete/cluster/metadata"
 	"grete/coordinator"
 )
 
@@ -26,10 +25,12 @@ type consumerGroup struct {
 	regexes         map[string]*resolvedRegex
 	legacyMetadata  bool // a partition metadata record is in the log, and to be deleted
 
-	static  map[string]string         // member ids by group.instance.id
-	owners  map[topicPartition]string // who has a partition, or has not given it up yet
-	timers  map[string]*memberTimers
-	checked *metadata.Image // that the hash was last compared with
+	tally       tally
+	static      map[string]string         // member ids by group.instance.id
+	owners      map[topicPartition]string // who has a partition, or has not given it up yet
+	timers      map[string]*memberTimers
+	checked     int64      // standing of the metadata that the hash was last compared with; 0: it has to be
+	subscribers topicIndex // of the shard, which knows the group by its topics; nil: the shard does not have the group
 }
 
 type topicPartition struct {
@@ -67,6 +68,7 @@ func (g *consumerGroup) stateName() string {
 
 // setMember puts m in the place of the member of its id, if there is one.
 func (g *consumerGroup) setMember(m *consumerMember) {
+	g.subscribe(m)
 	g.removeMember(m.id)
 	g.members[m.id] = m
 	if m.instance != nil {
@@ -83,6 +85,7 @@ func (g *consumerGroup) removeMember(id string) {
 		return
 	}
 	delete(g.members, id)
+	g.unsubscribe(m)
 	if m.instance != nil && g.static[*m.instance] == id {
 		delete(g.static, *m.instance)
 	}
@@ -148,47 +151,12 @@ func (g *consumerGroup) targetOf(m *consumerMember) (p partitions, ok bool) {
 	return p, ok
 }
 
-func (g *consumerGroup) subscribedTo(topic string) bool {
-	for _, m := range g.members {
-		if _, ok := slices.BinarySearch(m.topics, topic); ok {
-			return true
-		}
-	}
-	for _, x := range g.regexes {
-		if _, ok := slices.BinarySearch(x.topics, topic); ok {
-			return true
-		}
-	}
-	return false
-}
-
-// classicMembers counts the members that speak the classic protocol.
-func classicMembers(members []*consumerMember) int {
-	n := 0
-	for _, m := range members {
-		if m.classic != nil {
-			n++
-		}
-	}
-	return n
-}
-
 // supportsClassic tells whether a classic member with these protocols fits: one that all classic members offer.
 func (g *consumerGroup) supportsClassic(protocolType string, offered []protocol) bool {
 	if protocolType != consumerProtocolType {
 		return false
 	}
-	counts, classic := make(map[string]int), 0
-	for _, m := range g.members {
-		if m.classic == nil {
-			continue
-		}
-		classic++
-		for _, p := range m.classic.protocols {
-			counts[p.name]++
-		}
-	}
-	return slices.ContainsFunc(offered, func(p protocol) bool { return counts[p.name] == classic })
+	return slices.ContainsFunc(offered, func(p protocol) bool { return g.tally.protocols[p.name] == g.tally.classic })
 }
 
 // member finds who sends a request of the classic protocol, or the error that it gets.

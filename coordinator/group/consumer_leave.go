@@ -1,9 +1,6 @@
 package group
 
 import (
-	"maps"
-	"slices"
-
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -64,26 +61,20 @@ func (s *shard) removeMembers(tx *coordinator.Tx, c *changes, g *consumerGroup, 
 	if len(gone) == 0 {
 		return
 	}
-	stay := g.membersWithout(gone)
-	if s.downgradeable(stay) {
-		s.downgrade(tx, c, g, stay, nil, true)
+	leavers := g.pick(gone)
+	if tallyWithout(g, leavers, s.downgradeable) {
+		s.downgrade(tx, c, g, g.membersWithout(gone), nil, true)
 		return
 	}
-	regexes := make(map[string]bool)
-	for _, id := range slices.Sorted(maps.Keys(gone)) {
-		c.removeMember(g.id, id)
-		regexes[g.members[id].regex] = true
+	for _, m := range leavers {
+		c.removeMember(g.id, m.id)
 	}
-	for _, m := range stay {
-		delete(regexes, m.regex)
+	for _, regex := range tallyWithout(g, leavers, func(t *tally) []string { return t.without(leavers) }) {
+		c.delete(consumerKey{regexType, g.id, regex})
 	}
-	for _, regex := range slices.Sorted(maps.Keys(regexes)) {
-		if regex != "" {
-			c.delete(consumerKey{regexType, g.id, regex})
-		}
-	}
-	c.epoch(g.id, g.epoch+1, metadataHash(s.image(), g.subscribedNames(stay)))
-	if len(stay) == 0 {
+	hash := tallyWithout(g, leavers, func(t *tally) int64 { return t.metadataHash(s.image(), g.regexes) })
+	c.epoch(g.id, g.epoch+1, hash)
+	if len(leavers) == len(g.members) {
 		c.targetEpoch(g.id, g.epoch+1, 0)
 	}
 	c.whenApplied(func(tx *coordinator.Tx) {
@@ -91,4 +82,24 @@ func (s *shard) removeMembers(tx *coordinator.Tx, c *changes, g *consumerGroup, 
 			g.cancelTimers(tx, id)
 		}
 	})
+}
+
+// pick is the members of these ids, in order.
+func (g *consumerGroup) pick(ids map[string]bool) []*consumerMember {
+	out := make([]*consumerMember, 0, len(ids))
+	for id := range ids {
+		out = append(out, g.members[id])
+	}
+	return sortByID(out)
+}
+
+// without is the expressions of these members that no member has any more, sorted.
+func (t *tally) without(members []*consumerMember) []string {
+	var out []string
+	for _, m := range members {
+		if m.regex != "" && t.regexes[m.regex] == 0 {
+			out = append(out, m.regex)
+		}
+	}
+	return sortedUnique(out)
 }

@@ -59,13 +59,13 @@ func (t *turn) noteRegex() (regexChange, error) {
 	change, isNew := regexUnchanged, false
 	if was, is := t.old.regex, t.m.regex; was != is {
 		change = regexNew
-		if was != "" && subscribers(t.g.membersWith(t.m), was) == 0 {
+		if was != "" && tallyWith(t.g, t.m, func(is *tally) int { return is.regexes[was] }) == 0 {
 			t.c.delete(consumerKey{regexType, t.g.id, was})
 		}
 		switch {
 		case is == "":
 			change = regexResolved
-		case subscribers(t.g.membersWithout(nil), is) == 0:
+		case t.g.tally.regexes[is] == 0:
 			if err := checkRegex(is); err != nil {
 				return change, err
 			}
@@ -81,21 +81,11 @@ func (t *turn) noteRegex() (regexChange, error) {
 	return change, nil
 }
 
-func subscribers(members []*consumerMember, regex string) int {
-	n := 0
-	for _, m := range members {
-		if m.regex == regex {
-			n++
-		}
-	}
-	return n
-}
-
 // regexesDue: when one is not resolved, topics have been created since, or the refresh interval has passed; not within
 // ten seconds of the last time.
 func (t *turn) regexesDue(isNew bool) bool {
-	subscribed := subscribedRegexes(t.g.membersWith(t.m))
-	if len(subscribed) == 0 {
+	subscribed := tallyWith(t.g, t.m, func(is *tally) int { return len(is.regexes) })
+	if subscribed == 0 {
 		return false
 	}
 	now := t.tx.NowMs
@@ -106,7 +96,7 @@ func (t *turn) regexesDue(isNew bool) bool {
 	case now <= last.resolvedMs+regexPauseMs:
 		return false
 	}
-	return isNew || len(subscribed) != len(t.g.regexes) || last.version < t.s.topicsVersion() ||
+	return isNew || subscribed != len(t.g.regexes) || last.version < t.s.followed.created.Load() ||
 		now > last.resolvedMs+t.s.cfg.Consumer.RegexRefreshIntervalMs
 }
 
@@ -127,12 +117,9 @@ func (s *shard) resolveRegexes(tx *coordinator.Tx, groupID string) {
 		return
 	}
 	im := s.image()
-	members := g.membersWithout(nil)
-	resolved := resolve(im, subscribedRegexes(members), tx.NowMs)
+	resolved := resolve(im, g.tally.regexes, tx.NowMs)
 	var c changes
 	raise := false
-	next := *g
-	next.regexes = maps.Clone(g.regexes)
 	for _, regex := range slices.Sorted(maps.Keys(resolved)) {
 		x := resolved[regex]
 		var was []string
@@ -140,30 +127,19 @@ func (s *shard) resolveRegexes(tx *coordinator.Tx, groupID string) {
 			was = old.topics
 		}
 		raise = raise || !slices.Equal(was, x.topics)
-		next.regexes[regex] = x
 		c.put(consumerKey{regexType, g.id, regex}, x.value())
 	}
-	hash := metadataHash(im, next.subscribedNames(members))
+	hash := g.tally.metadataHash(im, resolved)
 	if raise || hash != g.metadataHash {
 		c.epoch(g.id, g.epoch+1, hash)
-		g.checked = im
-		c.whenFailed(func(*coordinator.Tx, error) { g.checked = nil })
+		g.checked = s.followed.standing(im)
+		c.whenFailed(func(*coordinator.Tx, error) { g.checked = 0 })
 	}
 	c.commit(tx)
 }
 
-func subscribedRegexes(members []*consumerMember) map[string]bool {
-	out := make(map[string]bool)
-	for _, m := range members {
-		if m.regex != "" {
-			out[m.regex] = true
-		}
-	}
-	return out
-}
-
 // resolve ignores an expression that does not compile: it was written by a Kafka whose syntax knows more.
-func resolve(im *metadata.Image, regexes map[string]bool, nowMs int64) map[string]*resolvedRegex {
+func resolve(im *metadata.Image, regexes map[string]int, nowMs int64) map[string]*resolvedRegex {
 	out := make(map[string]*resolvedRegex, len(regexes))
 	for regex := range regexes {
 		x := &resolvedRegex{version: im.Offset(), resolvedMs: nowMs}

@@ -44,7 +44,7 @@ func (g *consumerGroup) replay(k consumerKey, value []byte) (err error) {
 	case regexType:
 		var x *resolvedRegex
 		if x, err = readRegex(value); err == nil {
-			g.regexes[k.name] = x
+			g.setRegex(k.name, x)
 		}
 	}
 	return err
@@ -82,6 +82,6 @@ func (s *shard) replayTombstone(g *consumerGroup, k consumerKey) {
 			g.setMember(&m)
 		}
 	case regexType:
-		delete(g.regexes, k.name)
+		g.setRegex(k.name, nil)
 	}
 }

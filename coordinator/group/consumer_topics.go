@@ -74,26 +74,6 @@ func racks(im *metadata.Image, p *metadata.Partition) []string {
 	return out
 }
 
-// subscribedNames is every topic that these members subscribe to, by name or by an expression that is resolved.
-func (g *consumerGroup) subscribedNames(members []*consumerMember) map[string]struct{} {
-	out := make(map[string]struct{})
-	regexes := make(map[string]struct{})
-	for _, m := range members {
-		for _, name := range m.topics {
-			out[name] = struct{}{}
-		}
-		regexes[m.regex] = struct{}{}
-	}
-	for regex := range regexes {
-		if x := g.regexes[regex]; x != nil {
-			for _, name := range x.topics {
-				out[name] = struct{}{}
-			}
-		}
-	}
-	return out
-}
-
 // subscribedIDs is the topics that m subscribes to and that exist.
 func (g *consumerGroup) subscribedIDs(im *metadata.Image, m *consumerMember) map[topicID]bool {
 	out := make(map[topicID]bool, len(m.topics))

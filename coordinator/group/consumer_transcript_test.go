@@ -242,7 +242,38 @@ func checkConsumerGroup(g *consumerGroup) []string {
 			bad = append(bad, "TIMERS OF "+id)
 		}
 	}
+	bad = append(bad, checkTally(g)...)
 	sort.Strings(bad)
+	return bad
+}
+
+// checkTally counts the members, and the reasons for which the shard knows the group, anew.
+func checkTally(g *consumerGroup) (bad []string) {
+	var counted tally
+	reasons := map[string]int{}
+	for _, m := range g.members {
+		counted.count(m, 1)
+	}
+	for name := range counted.topics {
+		reasons[name]++
+	}
+	for _, x := range g.regexes {
+		for _, name := range x.topics {
+			reasons[name]++
+		}
+	}
+	if fmt.Sprint(counted) != fmt.Sprint(g.tally) {
+		bad = append(bad, fmt.Sprintf("TALLY %v, NOT %v", g.tally, counted))
+	}
+	for name, groups := range g.subscribers {
+		if groups[g.id] != reasons[name] {
+			bad = append(bad, fmt.Sprintf("INDEX %s %d, NOT %d", name, groups[g.id], reasons[name]))
+		}
+		delete(reasons, name)
+	}
+	if len(reasons) > 0 {
+		bad = append(bad, fmt.Sprintf("INDEX WITHOUT %v", reasons))
+	}
 	return bad
 }
 

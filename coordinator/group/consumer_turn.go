@@ -45,10 +45,10 @@ func (t *turn) noteMember() bool {
 // raiseEpoch gives the group a new epoch if it must, or if the topics are not what they were.
 func (t *turn) raiseEpoch(must bool) {
 	g := t.g
-	if !must && g.checked == t.im {
+	if !must && g.checked == t.s.followed.racks.Load() {
 		return
 	}
-	hash := metadataHash(t.im, g.subscribedNames(g.membersWith(t.m)))
+	hash := tallyWith(g, t.m, func(is *tally) int64 { return is.metadataHash(t.im, g.regexes) })
 	if must || hash != g.metadataHash {
 		t.epoch++
 		t.c.epoch(g.id, t.epoch, hash)
@@ -56,8 +56,8 @@ func (t *turn) raiseEpoch(must bool) {
 	if g.legacyMetadata {
 		t.c.delete(consumerKey{kind: partitionMetadataType, group: g.id})
 	}
-	g.checked = t.im
-	t.c.whenFailed(func(*coordinator.Tx, error) { g.checked = nil })
+	g.checked = t.s.followed.standing(t.im)
+	t.c.whenFailed(func(*coordinator.Tx, error) { g.checked = 0 })
 }
 
 // target is the member's target and the group epoch that it is for. It is computed when the group's epoch has been
@@ -71,7 +71,8 @@ func (t *turn) target() (epoch int32, p partitions) {
 		return g.assignmentEpoch, p
 	}
 	members := g.membersWith(t.m)
-	assigned := t.s.assignor(members)(t.assignees(members))
+	assign := assignors[tallyWith(g, t.m, t.s.preferredAssignor)]
+	assigned := assign(t.assignees(members))
 	for _, m := range members {
 		before, had := g.target[m.id]
 		if m == t.m {
@@ -129,24 +130,14 @@ func (t *turn) reconcile(epoch int32, target partitions, subscriptionChanged boo
 }
 
 // preferredAssignor is the one that most members ask for; of equals, and without any, the broker's order decides.
-func (s *shard) preferredAssignor(members []*consumerMember) string {
-	votes := make(map[string]int)
-	for _, m := range members {
-		if m.assignor != nil {
-			votes[*m.assignor]++
-		}
-	}
+func (s *shard) preferredAssignor(t *tally) string {
 	best := s.cfg.Consumer.Assignors[0]
 	for _, name := range s.cfg.Consumer.Assignors {
-		if votes[name] > votes[best] {
+		if t.assignors[name] > t.assignors[best] {
 			best = name
 		}
 	}
 	return best
-}
-
-func (s *shard) assignor(members []*consumerMember) func(assignment) map[string]partitions {
-	return assignors[s.preferredAssignor(members)]
 }
 
 // assignorChanged tells whether the member's choice changes the group's.
@@ -154,7 +145,7 @@ func (t *turn) assignorChanged() bool {
 	if equalPtr(t.old.assignor, t.m.assignor) && t.g.members[t.old.id] != nil {
 		return false
 	}
-	return t.s.preferredAssignor(t.g.membersWithout(nil)) != t.s.preferredAssignor(t.g.membersWith(t.m))
+	return t.s.preferredAssignor(&t.g.tally) != tallyWith(t.g, t.m, t.s.preferredAssignor)
 }
 
 func cloneString(s *string) *string {

@@ -2,9 +2,9 @@ package group
 
 import "grete/coordinator"
 
-// downgradeable tells whether the members that stay make a classic group: all of them speak that protocol.
-func (s *shard) downgradeable(stay []*consumerMember) bool {
-	return len(stay) > 0 && classicMembers(stay) == len(stay) && s.cfg.Consumer.Migration.Downgrade && len(stay) <= s.cfg.MaxSize
+// downgradeable tells whether these members make a classic group: all of them speak that protocol.
+func (s *shard) downgradeable(t *tally) bool {
+	return t.members > 0 && t.classic == t.members && s.cfg.Consumer.Migration.Downgrade && t.members <= s.cfg.MaxSize
 }
 
 // downgrade converts a consumer group into a classic one of the members that stay, when the last member of the consumer

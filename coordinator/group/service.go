@@ -74,11 +74,10 @@ type Options struct {
 
 // Service is the group coordinator of this broker.
 type Service struct {
-	o  Options
-	rt *coordinator.Runtime[*shard]
-	// created is the offset of the metadata in which topics were last created.
-	created atomic.Int64
-	groups  atomic.Int64 // of all shards that have loaded
+	o        Options
+	rt       *coordinator.Runtime[*shard]
+	followed followed
+	groups   atomic.Int64 // of all shards that have loaded
 }
 
 type op = coordinator.Op[*shard]
@@ -86,6 +85,7 @@ type op = coordinator.Op[*shard]
 // NewService coordinates nothing until BecomeLeader.
 func NewService(o Options) *Service {
 	s := &Service{o: o}
+	s.followed.racks.Store(1)
 	s.rt = coordinator.NewRuntime(coordinator.Options[*shard]{
 		Clock: o.Clock, Log: o.Log, CommitTimeoutMs: o.Config.CommitTimeoutMs,
 		LoadBufferBytes: o.Config.LoadBufferBytes, Codec: o.Config.Codec,

@@ -25,15 +25,18 @@ type shard struct {
 	offsets offsetTable
 	pending pendingOffsets
 	readers topicIndex // groups by the topics that they have offsets of, committed or pending
-	given   givenIDs
-	expiry  coordinator.Timer
+	// subscribers is consumer groups by the topics that they subscribe to.
+	subscribers topicIndex
+	given       givenIDs
+	expiry      coordinator.Timer
 }
 
 func newShard(cfg *Config, newUUID func() string, total *atomic.Int64) *shard {
 	readers := make(topicIndex)
 	return &shard{
 		cfg: cfg, newUUID: newUUID, total: total,
-		groups: make(map[string]group), offsets: newOffsetTable(readers), pending: newPendingOffsets(readers), readers: readers,
+		groups: make(map[string]group), offsets: newOffsetTable(readers), pending: newPendingOffsets(readers),
+		readers: readers, subscribers: make(topicIndex),
 	}
 }
 

@@ -29,3 +29,15 @@ func (x topicIndex) remove(topic, groupID string) {
 		delete(x, topic)
 	}
 }
+
+func (x topicIndex) addAll(topics []string, groupID string) {
+	for _, topic := range topics {
+		x.add(topic, groupID)
+	}
+}
+
+func (x topicIndex) removeAll(topics []string, groupID string) {
+	for _, topic := range topics {
+		x.remove(topic, groupID)
+	}
+}

@@ -83,7 +83,7 @@ func fromClassic(g *classicGroup, im *metadata.Image) (*consumerGroup, error) {
 			epoch:   g.generation, previousEpoch: g.generation, assigned: assigned.atEpoch(g.generation),
 		})
 	}
-	to.metadataHash = metadataHash(im, to.subscribedNames(to.membersWithout(nil)))
+	to.metadataHash = to.tally.metadataHash(im, nil)
 	return to, nil
 }
 
