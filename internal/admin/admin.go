@@ -3,8 +3,11 @@ package admin
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"time"
@@ -35,6 +38,10 @@ type Options struct {
 	Notes func() []string
 	// Profiles says that pprof is served; beside metrics only where the address is a loopback address.
 	Profiles bool
+	// TLS, if not nil, is the configuration of the listener.
+	TLS *tls.Config
+	// Token is what requests must bring, but for health and readiness; "": none.
+	Token string
 	// Property is the name of the address's, for errors.
 	Property string
 }
@@ -52,10 +59,17 @@ func Start(addr string, o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s=%s: %w; --set %[1]s=host:port names another address, --set %[1]s= none", o.Property, addr, reason(err))
 	}
+	if !isLoopback(l.Addr()) && o.TLS == nil && o.Token == "" {
+		l.Close()
+		return nil, fmt.Errorf("%s=%s: %w", o.Property, addr, errOpen)
+	}
+	if o.TLS != nil {
+		l = tls.NewListener(l, o.TLS)
+	}
 	open := newHolders[net.Conn](maxConnections, func(nc net.Conn) { nc.Close() })
 	s := &Server{addr: l.Addr(), served: make(chan error, 1), http: &http.Server{
-		Handler: guard(addr, !isLoopback(l.Addr()), newMux(addr, isLoopback(l.Addr()), o)), ReadHeaderTimeout: headerTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
-		MaxHeaderBytes: maxHeaderBytes,
+		Handler: guard(addr, !isLoopback(l.Addr()), demand(o.Token, newMux(addr, isLoopback(l.Addr()), o))), ReadHeaderTimeout: headerTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
+		MaxHeaderBytes: maxHeaderBytes, ErrorLog: log.New(io.Discard, "", 0), // what peers send is no news
 		ConnState: func(nc net.Conn, state http.ConnState) {
 			if state == http.StateClosed || state == http.StateHijacked {
 				open.leave(nc)
@@ -67,6 +81,9 @@ func Start(addr string, o Options) (*Server, error) {
 	go func() { s.served <- s.http.Serve(l) }()
 	return s, nil
 }
+
+// errOpen refuses a listener that others than this machine's users reach without more.
+var errOpen = errors.New("other machines can reach it; it needs admin.security.protocol=SSL or admin.token")
 
 // reason takes what the prefix says already off the error of net.Listen.
 func reason(err error) error {

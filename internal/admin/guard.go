@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"crypto/subtle"
 	"net"
 	"net/http"
 	"net/netip"
@@ -50,5 +51,21 @@ func sameSite(next http.Handler) http.Handler {
 		default:
 			http.Error(w, "profiles are not for other sites", http.StatusForbidden)
 		}
+	})
+}
+
+// demand refuses requests without the token, but those for health and readiness: what probes a node knows no secrets.
+func demand(token string, next http.Handler) http.Handler {
+	if token == "" {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		given := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+		if r.URL.Path != "/healthz" && r.URL.Path != "/readyz" && subtle.ConstantTimeCompare([]byte(given), []byte(token)) != 1 {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			http.Error(w, "admin.token is wanted", http.StatusUnauthorized)
+			return
+		}
+		next.ServeHTTP(w, r)
 	})
 }

@@ -136,13 +136,14 @@ func TestNamesOfOtherHostsAreRefused(t *testing.T) {
 			}
 		}
 	}
+	o.Token = "x"
 	open, err := Start("0.0.0.0:0", o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer open.Shutdown(context.Background())
 	for path, code := range map[string]int{"/metrics": 200, "/debug/pprof/": 404} { // scrapes come by any name; profiles are not for everyone
-		if got, _ := ask(t, open, path, "Host", "grete-0.grete.svc:9640"); got != code {
+		if got, _ := ask(t, open, path, "Host", "grete-0.grete.svc:9640", "Authorization", "Bearer x"); got != code {
 			t.Errorf("%s: %d", path, got)
 		}
 	}

@@ -88,7 +88,7 @@ func (l Layers) cannotApply(d *Def, name, value string, perBroker bool) bool {
 	if strings.HasPrefix(name, listenerPrefix) && !honoured(name) && !slices.ContainsFunc(ofListeners, func(own string) bool { return strings.HasSuffix(name, "."+own) }) {
 		return true
 	}
-	if protects(name, value) {
+	if protects(name, value) || !asJava(name, value) {
 		return true
 	}
 	if !slices.Contains(startOnly, name) {

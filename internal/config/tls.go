@@ -1,7 +1,6 @@
 package config
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -18,7 +17,7 @@ var tlsProperties = []string{
 // javaSSL are values of Java's own that ask for what is so here.
 var javaSSL = map[string][]string{
 	"ssl.keymanager.algorithm": {"SunX509", "PKIX", "NewSunX509"}, "ssl.trustmanager.algorithm": {"PKIX", "SunX509"},
-	"ssl.protocol": {"TLS", "TLSv1.2", "TLSv1.3"}, "ssl.endpoint.identification.algorithm": {"", "https", "HTTPS"},
+	"ssl.protocol": {"TLS", "TLSv1.2", "TLSv1.3"}, "ssl.endpoint.identification.algorithm": {"https", "HTTPS"},
 }
 
 // honoured says whether name, perhaps a listener's own, is a property of TLS that is honoured.
@@ -27,6 +26,15 @@ func honoured(name string) bool {
 		_, name, _ = strings.Cut(rest, ".")
 	}
 	return slices.Contains(tlsProperties, name)
+}
+
+// asJava says whether a property that takes some of Java's values only has one of them.
+func asJava(name, value string) bool {
+	if rest, ok := strings.CutPrefix(name, listenerPrefix); ok {
+		_, name, _ = strings.Cut(rest, ".")
+	}
+	allowed := javaSSL[name]
+	return allowed == nil || trim(value) == "" || slices.Contains(allowed, trim(value))
 }
 
 const listenerPrefix = "listener.name."
@@ -114,9 +122,8 @@ func (b *Broker) checkTLSNames(st *static) error {
 		if listener != "" && !slices.Contains(names, listener) {
 			return st.refuse(name, "there is no listener "+strings.ToUpper(listener))
 		}
-		value := trim(st.values[name])
-		if allowed := javaSSL[property]; allowed != nil && value != "" && !slices.Contains(allowed, value) {
-			return st.refuse(name, fmt.Sprintf("must be one of %s", strings.Join(allowed, ", ")))
+		if !asJava(name, st.values[name]) {
+			return st.refuse(name, "must be one of "+strings.Join(javaSSL[property], ", "))
 		}
 	}
 	return nil

@@ -2,10 +2,12 @@ package node
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"strconv"
 
 	"grete/internal/admin"
+	"grete/internal/config"
 	"grete/internal/metrics"
 )
 
@@ -17,7 +19,12 @@ func (n *Node) startAdmin(context.Context) error {
 	if address == "" {
 		return nil
 	}
+	security, err := n.adminTLS()
+	if err != nil {
+		return err
+	}
 	server, err := admin.Start(address, admin.Options{
+		TLS: security, Token: n.o.Config.Text("admin.token"),
 		Gatherer: n.metrics.Registry, Healthy: n.healthy, Ready: n.ready, Notes: n.notes, Profiles: n.o.Config.Text(pprofListen) == pprofBesideMetrics, Property: "admin.listen",
 	})
 	if err != nil {
@@ -32,6 +39,18 @@ func (n *Node) startAdmin(context.Context) error {
 	return nil
 }
 
+// adminTLS is the TLS of the HTTP listeners, nil where they have none.
+func (n *Node) adminTLS() (*tls.Config, error) {
+	l := config.Listener{Name: "ADMIN", Protocol: config.SSL}
+	if n.o.Config.Text("admin.security.protocol") != l.Protocol.String() {
+		return nil, nil
+	}
+	if err := n.openTLS(l, true); err != nil {
+		return nil, err
+	}
+	return n.security.byListener[l.Name].source.Server(), nil
+}
+
 const (
 	pprofListen = "admin.pprof.listen"
 	// pprofBesideMetrics: on admin.listen, where that is a loopback address.
@@ -44,7 +63,11 @@ func (n *Node) startProfiles(context.Context) error {
 	if address == "" || address == pprofBesideMetrics {
 		return nil
 	}
-	server, err := admin.Start(address, admin.Options{Profiles: true, Property: pprofListen})
+	security, err := n.adminTLS()
+	if err != nil {
+		return err
+	}
+	server, err := admin.Start(address, admin.Options{Profiles: true, Property: pprofListen, TLS: security, Token: n.o.Config.Text("admin.token")})
 	if err != nil {
 		return err
 	}

@@ -62,7 +62,10 @@ func TestMetricsAreDocumented(t *testing.T) {
 	for _, span := range regexp.MustCompile("`[^`\n]+`").FindAllString(string(page), -1) {
 		named[strings.Trim(span, "`…")] = true
 	}
-	n := start(t, options(t, vfs.NewMem(), "admin.listen=127.0.0.1:0"))
+	a, fs := newCA(t), vfs.NewMem()
+	a.put(fs, "/node.pem", "node", 365)
+	write(t, fs, "/ca.pem", a.Certificate())
+	n := start(t, options(t, fs, "admin.listen=127.0.0.1:0", "listeners=PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0", tlsProperties))
 	cl := client(t, n)
 	createTopic(t, cl, "orders", 1)
 	produce(t, cl, "orders", 0, 1)
@@ -96,9 +99,9 @@ func TestProfilesAreApart(t *testing.T) {
 		besideMetrics, onOwns bool
 	}{
 		{"127.0.0.1:0", "", true, false},
-		{"0.0.0.0:0", "", false, false},
+		{"0.0.0.0:0", "admin.token=x", false, false},
 		{"127.0.0.1:0", "admin.pprof.listen=", false, false},
-		{"0.0.0.0:0", "admin.pprof.listen=127.0.0.1:0", false, true},
+		{"0.0.0.0:0", "admin.token=x\nadmin.pprof.listen=127.0.0.1:0", false, true},
 	} {
 		settings := []string{"admin.listen=" + tt.listen}
 		if tt.pprof != "" {
@@ -116,10 +119,67 @@ func TestProfilesAreApart(t *testing.T) {
 			t.Fatalf("%+v: %q", tt, n.ProfilesAddr())
 		}
 		if tt.onOwns {
-			if code, _ := get(t, "http://"+n.ProfilesAddr()+"/debug/pprof/goroutine"); code != 200 {
+			if code, _ := get(t, "http://"+n.ProfilesAddr()+"/debug/pprof/goroutine"); code != 401 {
+				t.Errorf("%+v: %d without the token", tt, code)
+			}
+			if code := getAs(t, "http://"+n.ProfilesAddr()+"/debug/pprof/goroutine", "x"); code != 200 {
 				t.Errorf("%+v: %d", tt, code)
 			}
 		}
+	}
+}
+
+// getAs asks with a token.
+func getAs(t *testing.T, url, token string) int {
+	t.Helper()
+	req, err := http.NewRequest(http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	return resp.StatusCode
+}
+
+// An HTTP listener that other machines reach wants TLS or a token; with a token everything but health and readiness is for those that have it.
+func TestAdminBeyondThisMachine(t *testing.T) {
+	for _, property := range []string{"admin.listen=0.0.0.0:0", "admin.pprof.listen=0.0.0.0:0"} {
+		n, err := Start(t.Context(), options(t, vfs.NewMem(), property))
+		if err == nil {
+			stopNode(t, n)
+			t.Errorf("%s: started", property)
+		} else if want := property + ": other machines can reach it"; !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	n := start(t, options(t, vfs.NewMem(), "admin.listen=0.0.0.0:0\nadmin.token=x"))
+	_, port, _ := net.SplitHostPort(n.AdminAddr())
+	at := "http://127.0.0.1:" + port
+	for path, want := range map[string][2]int{"/healthz": {200, 200}, "/readyz": {200, 200}, "/metrics": {401, 200}, "/nothing": {401, 404}} {
+		for i, token := range []string{"y", "x"} {
+			if code := getAs(t, at+path, token); code != want[i] {
+				t.Errorf("%s with token %s: %d", path, token, code)
+			}
+		}
+	}
+	a, fs := newCA(t), vfs.NewMem()
+	a.put(fs, "/node.pem", "node", 365)
+	write(t, fs, "/ca.pem", a.Certificate())
+	secured := start(t, options(t, fs, "admin.listen=0.0.0.0:0\nadmin.security.protocol=SSL", tlsProperties))
+	_, port, _ = net.SplitHostPort(secured.AdminAddr())
+	cl := http.Client{Transport: &http.Transport{TLSClientConfig: a.client("")}}
+	resp, err := cl.Get("https://127.0.0.1:" + port + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	cl.CloseIdleConnections()
+	if code, body := get(t, "http://127.0.0.1:"+port+"/metrics"); code == 200 || strings.Contains(body, "kafka_") {
+		t.Errorf("plain: %d", code)
 	}
 }
 

@@ -56,7 +56,6 @@ type stamp struct {
 
 // openSecurity reads keys and certificates before anything is opened that needs them.
 func (n *Node) openSecurity(context.Context) error {
-	n.security.byListener = map[string]*listenerTLS{}
 	cfg := n.o.Config
 	for _, l := range slices.Concat(cfg.Listeners, cfg.Controllers) {
 		if err := n.openTLS(l, true); err != nil {
@@ -86,6 +85,9 @@ func (n *Node) openTLS(l config.Listener, serves bool) error {
 		return t.refuse(err)
 	}
 	t.mapping.Store(&mapping)
+	if n.security.byListener == nil {
+		n.security.byListener = map[string]*listenerTLS{}
+	}
 	n.security.byListener[l.Name] = t
 	return nil
 }
