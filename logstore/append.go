@@ -129,10 +129,10 @@ func (l *Log) writeBatches(raw []byte, s span) error {
 	if err != nil {
 		return err
 	}
+	defer seg.txns.settle()
 	if err := errors.Join(l.writer.reserve(seg), l.reserveAborted(seg, raw)); err != nil {
 		return l.failed("append", s.first, err)
 	}
-	defer seg.txns.settle()
 	pos := seg.size.Load()
 	if err := l.writeData(seg, raw, pos); err != nil {
 		return l.failed("append", s.first, err)

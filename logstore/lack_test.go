@@ -7,9 +7,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 
+	"grete/internal/clock"
 	"grete/internal/vfs"
 	"grete/protocol/batch"
 )
@@ -55,6 +57,62 @@ func TestAbortMarkerWithoutItsIndexEntry(t *testing.T) {
 				t.Fatalf("aborted: %+v", got)
 			}
 		})
+	}
+}
+
+// TestRefusedMarkerHoldsNothing: a marker for which another index has no room gives back the room that it has in the transaction index, and its descriptor.
+func TestRefusedMarkerHoldsNothing(t *testing.T) {
+	for _, part := range []string{indexSuffix, timeIndexSuffix} {
+		faulty := vfs.NewFaulty(vfs.NewMem())
+		s := openTest(t, testOptions(faulty))
+		defer s.Close()
+		c := testConfig()
+		c.SegmentBytes, c.IndexIntervalBytes = 1<<20, 1
+		l := createTest(t, s, c)
+		appendTest(t, l, producing{pid: 1, txn: true}.at(t, 0))
+		full := func(x *indexFile) bool { return len(x.pending) >= pendingEntries*x.entryBytes }
+		for i := int64(2); !full(&l.active().offsets) || !full(&l.active().times); i++ { // each is due for entries
+			appendTest(t, l, plain(t, 1, 10, i))
+		}
+		faulty.Lack(part, syscall.ENOSPC)
+		if _, err := l.AppendWith(marker(t, 0, 1, 0, false, 0), 0, AppendOptions{Coordinator: true}); !errors.Is(err, syscall.ENOSPC) {
+			t.Fatalf("%s: the marker: %v", part, err)
+		}
+		if l.active().txns.reserved != nil {
+			t.Errorf("%s: the transaction index is still open for it", part)
+		}
+		faulty.Heal()
+	}
+}
+
+// lateClock gives timers that come too late to be stopped.
+type lateClock struct {
+	clock.Clock
+	fire func()
+}
+
+func (c *lateClock) AfterFunc(_ time.Duration, f func()) clock.Timer {
+	c.fire = f
+	return tooLate{}
+}
+
+type tooLate struct{ clock.Timer }
+
+func (tooLate) Stop() bool { return false }
+
+// TestFlushThatEndsAsItBecomesLate is not counted as late for ever.
+func TestFlushThatEndsAsItBecomesLate(t *testing.T) {
+	late := &lateClock{Clock: clock.System}
+	_, _, s, l := lacking(t)
+	s.o.Clock = late
+	must(t, l.timed(func() error { return nil }))
+	late.fire()
+	if n := s.Trouble().LateFlushes; n != 0 {
+		t.Errorf("%d flushes are late", n)
+	}
+	must(t, l.timed(func() error { late.fire(); return nil }))
+	if n := s.Trouble().LateFlushes; n != 0 {
+		t.Errorf("%d flushes are late after one was", n)
 	}
 }
 

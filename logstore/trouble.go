@@ -84,18 +84,21 @@ func (d *logDir) lacks(id ID, op string, err error) {
 func (l *Log) timed(flush func() error) error {
 	s := l.store
 	begun := s.o.Clock.Now()
-	var told atomic.Bool
+	var settled atomic.Bool // by the first of the two: the flush is late, or it has ended
 	timer := s.o.Clock.AfterFunc(lateFlush, func() {
-		told.Store(true)
+		if settled.Swap(true) {
+			return
+		}
 		s.trouble.late.Add(1)
 		s.trouble.lateLines.Write(&s.o.Log, zerolog.WarnLevel, func(e *zerolog.Event) {
 			e.Str("dir", l.dir.path).Stringer("log", l.id).Dur("after", lateFlush).Msg("a flush to disk is late")
 		})
 	})
 	err := flush()
-	if !timer.Stop() && told.Load() {
+	if settled.Swap(true) {
 		s.trouble.late.Add(-1)
 	}
+	timer.Stop()
 	if s.o.OnFlush != nil {
 		s.o.OnFlush(s.o.Clock.Now().Sub(begun))
 	}

@@ -44,6 +44,9 @@ func (p *Partition) releaseAcks() {
 	}
 	p.mu.Unlock()
 	ready := p.wait.takeAcks(func(a *ackWait) bool {
+		if !s.stillLeads(p.nodeID, a.epoch) {
+			return false // await answers it: what is below end now may be another leader's
+		}
 		return a.end <= committed || a.durableOnly && a.end <= durable
 	})
 	for _, a := range ready {

@@ -140,6 +140,8 @@ func TestAcknowledgementsAreOfTheirLeadership(t *testing.T) {
 	var told error
 	p.AwaitAck(a, AckAll, func(err error) { told = err })
 	requireError(t, told, ErrNotLeader)
+	p.wait.addAck(&ackWait{epoch: a.LeaderEpoch, end: a.LastOffset + 1, done: func(err error) { t.Errorf("told %v by a write of another leadership", err) }})
+	p.releaseAcks() // as a later write does, between the two steps of a wait
 }
 
 // TestDirOfflineIsOrderedWithApply: an Apply under way would install the log of a directory that has failed meanwhile as one that can be used.
