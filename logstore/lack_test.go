@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"syscall"
 	"testing"
@@ -19,7 +20,12 @@ import (
 // lacking has a log in which a transaction of producer 1 is open, and which the test's file system may starve.
 func lacking(t *testing.T) (*vfs.Faulty, Options, *Store, *Log) {
 	t.Helper()
-	faulty := vfs.NewFaulty(vfs.NewMem())
+	return lackingOn(t, vfs.NewMem())
+}
+
+func lackingOn(t *testing.T, mem *vfs.Mem) (*vfs.Faulty, Options, *Store, *Log) {
+	t.Helper()
+	faulty := vfs.NewFaulty(mem)
 	o := testOptions(faulty)
 	s := openTest(t, o)
 	l := createTest(t, s, testConfig())
@@ -203,4 +209,64 @@ func TestFlushOfAClosedLog(t *testing.T) {
 	if !errors.Is(told, ErrClosed) {
 		t.Fatalf("told at once: %v", told)
 	}
+}
+
+// TestTruncationLacksDescriptors: whichever file or directory a truncation cannot open, it fails at worst, and leaves a prefix of the log, in whole segments. The
+// directory stays online, the next attempt does what was asked for, and a crash between them brings nothing back behind it.
+func TestTruncationLacksDescriptors(t *testing.T) {
+	for name, cut := range map[string]func(*Log) error{
+		"in the middle":        func(l *Log) error { return l.TruncateTo(43) },
+		"in the first segment": func(l *Log) error { return l.TruncateTo(7) },
+		"of everything":        func(l *Log) error { return l.RestartAt(0) },
+		"to a later start":     func(l *Log) error { return l.RestartAt(1000) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			for n, hit := 1, true; hit; n++ {
+				hit = truncateLacking(t, n, cut)
+			}
+		})
+	}
+}
+
+// truncateLacking has the nth opening of a truncation fail, and says whether there were as many.
+func truncateLacking(t *testing.T, n int, cut func(*Log) error) (hit bool) {
+	mem := vfs.NewMem()
+	faulty, o, s, l := lackingOn(t, mem)
+	flushTest(t, l)
+	before := readBatches(t, l, 0, l.EndOffset())
+	left := n
+	faulty.Inject(func(op vfs.Op) error {
+		if op.Kind == vfs.OpSyncDir || op.Kind == vfs.OpOpen {
+			if left--; left == 0 {
+				hit = true
+				return syscall.EMFILE
+			}
+		}
+		return nil
+	})
+	err := cut(l)
+	if offline := s.dirs[0].offlineError(); offline != nil || err != nil && !errors.Is(err, syscall.EMFILE) {
+		t.Fatalf("opening %d: %v, offline: %v", n, err, offline)
+	}
+	if err != nil {
+		checkAll(t, l, before[:l.EndOffset()])
+		crashed := o
+		crashed.FS = mem.CrashClone(rand.New(rand.NewPCG(uint64(n), 1)), n%2*100)
+		again := openTest(t, crashed)
+		if got := again.Log(testID); got.EndOffset() > 0 {
+			checkAll(t, got, before[:got.EndOffset()])
+		}
+		must(t, again.Close())
+	}
+	faulty.Inject(nil)
+	must(t, cut(l))
+	end := l.EndOffset()
+	appendTest(t, l, plain(t, 1, 150, 100))
+	must(t, s.Close())
+	again := openTest(t, o)
+	if got := again.Log(testID); got.EndOffset() != end+1 || got.StartOffset() != l.StartOffset() {
+		t.Fatalf("opening %d: starts at %d and ends at %d, not at %d and %d", n, got.StartOffset(), got.EndOffset(), l.StartOffset(), end+1)
+	}
+	must(t, again.Close())
+	return hit
 }

@@ -51,6 +51,7 @@ type Log struct {
 	producers producerState
 	// producersStale: the log was truncated, and the producer state could not be read again yet.
 	producersStale bool
+	unsynced       bool // the log was truncated, and its directory could not be synced yet
 	flushes        flushState
 	// entries and parent: files were created or removed that the partition's directory, or this directory that the
 	// log directory, may not know after a crash. fsynced data is worth nothing before both are synced.
@@ -169,9 +170,9 @@ func (l *Log) usable(op string) error {
 	return nil
 }
 
-// writable is usable for work that needs to know the producers; it reads them again where a truncation could not. Callers hold mu.
+// writable is usable for work that adds to the log or needs to know the producers; it does what a truncation could not. Callers hold mu.
 func (l *Log) writable(op string) error {
-	if err := l.usable(op); err != nil {
+	if err := l.sound(op); err != nil {
 		return err
 	}
 	if err := l.refreshProducers(); err != nil {
@@ -181,7 +182,7 @@ func (l *Log) writable(op string) error {
 }
 
 // failed answers an operation whose IO error leaves the files unknown: the directory goes offline, unless the
-// error is one that time heals. Where that has changed something already, broken answers it.
+// error is one that time heals. Where that leaves the middle of something that cannot be left there, it is made unhealed.
 func (l *Log) failed(op string, offset int64, err error) error {
 	l.dir.lacks(l.id, op, err)
 	if !Heals(err) {
@@ -189,10 +190,4 @@ func (l *Log) failed(op string, offset int64, err error) error {
 		err = fmt.Errorf("%w: %w", ErrOffline, err)
 	}
 	return l.fault(op, offset, err)
-}
-
-// broken answers an operation that failed in the middle, whatever the error: the directory goes offline.
-func (l *Log) broken(op string, offset int64, err error) error {
-	l.dir.fail(err)
-	return l.fault(op, offset, fmt.Errorf("%w: %w", ErrOffline, err))
 }

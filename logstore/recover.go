@@ -82,7 +82,14 @@ func (l *Log) bases() []int64 {
 func (l *Log) dropSegments(i int) error {
 	segments := l.segments()
 	l.setSegments(segments[:i:i])
-	return l.removeForGood(segments[i:])
+	if len(segments) == i {
+		return nil
+	}
+	l.unsynced = true
+	if err := l.removeSegments(lastFirst(segments[i:])); err != nil {
+		return err
+	}
+	return l.syncRemovals()
 }
 
 // recoverSegment walks s, whose first offset must be at or above from. whole tells that nothing was cut.

@@ -2,11 +2,13 @@ package logstore
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 )
 
-// TruncateTo removes everything at and above offset; of a batch that offset lies in, nothing stays.
+// TruncateTo removes everything at and above offset; of a batch that offset lies in, nothing stays. An error that heals may leave more than was asked for, but
+// whole segments, and is repaired by the next attempt.
 //
 // The checkpointed recovery point is lowered first: a crash in the middle leaves a log that the next start reads
 // from there. Segments go from the last to the first, so that what is left is a prefix.
@@ -15,7 +17,7 @@ func (l *Log) TruncateTo(offset int64) error {
 	defer l.reshape.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.usable("truncate"); err != nil {
+	if err := l.sound("truncate"); err != nil {
 		return err
 	}
 	if offset < 0 {
@@ -29,33 +31,40 @@ func (l *Log) TruncateTo(offset int64) error {
 	if err != nil {
 		return l.fault("truncate", offset, err)
 	}
-	if err := l.lowerCheckpoints(offset); err != nil {
-		return l.failed("truncate", offset, err)
-	}
 	do := l.truncateInside
 	if offset < l.segments()[0].base {
 		do = l.restartAt
 	}
-	if err := do(offset); err != nil {
-		return l.broken("truncate", offset, err)
+	if err := l.cut(offset, func() error { return do(offset) }); err != nil {
+		return l.failed("truncate", offset, err)
 	}
 	return nil
 }
 
-// RestartAt drops all records and makes offset the start and the end (Kafka's truncateFullyAndStartAt).
+// cut has do cut the log to no less than to. Where that fails the start is what it was, of what is there.
+func (l *Log) cut(to int64, do func() error) error {
+	start := l.start.Load()
+	err := l.lowerCheckpoints(to)
+	if err == nil {
+		err = do()
+	}
+	if err != nil {
+		l.start.Store(min(start, l.EndOffset()))
+	}
+	return err
+}
+
+// RestartAt drops all records and makes offset the start and the end (Kafka's truncateFullyAndStartAt). An error that heals may leave the first segment.
 func (l *Log) RestartAt(offset int64) error {
 	l.reshape.Lock()
 	defer l.reshape.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.usable("restart"); err != nil {
+	if err := l.sound("restart"); err != nil {
 		return err
 	}
-	if err := l.lowerCheckpoints(min(offset, l.StartOffset())); err != nil {
+	if err := l.cut(min(offset, l.StartOffset()), func() error { return l.restartAt(offset) }); err != nil {
 		return l.failed("restart", offset, err)
-	}
-	if err := l.restartAt(offset); err != nil {
-		return l.broken("restart", offset, err)
 	}
 	return nil
 }
@@ -107,17 +116,63 @@ func (l *Log) truncateInside(offset int64) error {
 	for keep > 1 && segments[keep-1].base >= offset {
 		keep--
 	}
-	if err := l.removeForGood(segments[keep:]); err != nil {
+	last := segments[keep-1]
+	data, err := last.openData() // before anything has changed: from here on no descriptor is needed but for the directory
+	if err != nil {
 		return err
 	}
-	last := segments[keep-1]
+	defer data.release()
+	if err := l.removeAfter(keep); err != nil {
+		return err
+	}
 	if err := l.cutSegment(last, offset); err != nil {
 		return err
 	}
-	l.setSegments(segments[:keep:keep])
 	l.afterTruncation(last, offset)
 	return l.producersAfterTruncation()
 }
+
+// removeAfter removes all segments but the first keep. Where their directory cannot be synced for want of space or descriptors they are gone here, and sound
+// sees to that before anything takes their place.
+func (l *Log) removeAfter(keep int) error {
+	segments := l.segments()
+	if len(segments) == keep {
+		return nil
+	}
+	if err := l.removeSegments(lastFirst(segments[keep:])); err != nil {
+		return unhealed(err)
+	}
+	last := segments[keep-1]
+	l.writer, l.unsynced = nil, true
+	l.setSegments(segments[:keep:keep])
+	l.afterTruncation(last, segments[keep].base)
+	l.producersStale = true
+	return l.syncRemovals()
+}
+
+// syncRemovals makes truncations durable: no crash brings a segment back behind the log's new end.
+func (l *Log) syncRemovals() error {
+	if !l.unsynced {
+		return nil
+	}
+	err := l.store.o.FS.SyncDir(*l.path.Load())
+	l.unsynced = err != nil
+	return err
+}
+
+// sound is usable for work that goes on where an earlier truncation ended. Callers hold mu.
+func (l *Log) sound(op string) error {
+	if err := l.usable(op); err != nil {
+		return err
+	}
+	if err := l.syncRemovals(); err != nil {
+		return l.failed(op, -1, err)
+	}
+	return nil
+}
+
+// unhealed is err of an operation that cannot be left in its middle, whatever the error.
+func unhealed(err error) error { return fmt.Errorf("%v", err) }
 
 // producersAfterTruncation reads the producer state again, or leaves that to the next that needs it where space or descriptors lack.
 func (l *Log) producersAfterTruncation() error {
@@ -139,17 +194,6 @@ func (l *Log) refreshProducers() error {
 	return err
 }
 
-// removeForGood removes segments, the last first, so that no crash brings one back behind the log's new end.
-func (l *Log) removeForGood(segments []*segment) error {
-	if len(segments) == 0 {
-		return nil
-	}
-	if err := l.removeSegments(lastFirst(segments)); err != nil {
-		return err
-	}
-	return l.store.o.FS.SyncDir(*l.path.Load())
-}
-
 func lastFirst(segments []*segment) []*segment {
 	reversed := slices.Clone(segments)
 	slices.Reverse(reversed)
@@ -167,7 +211,7 @@ func (l *Log) cutSegment(s *segment, offset int64) error {
 		return err
 	}
 	if err := l.cutData(s, f.pos); err != nil {
-		return err
+		return unhealed(err)
 	}
 	s.openAtEnd.Store(openUnread)
 	return s.cutIndexes(offset)
@@ -209,16 +253,14 @@ func (l *Log) cutData(s *segment, pos int64) error {
 }
 
 func (l *Log) restartAt(offset int64) error {
-	old := l.segments()
-	if err := l.removeForGood(old); err != nil {
+	if err := l.removeAfter(1); err != nil {
+		return err
+	}
+	next := l.newSegment(offset, 0)
+	if err := l.replaceFirst(next); err != nil {
 		return err
 	}
 	l.writer = nil
-	next := l.newSegment(offset, 0)
-	if err := next.create(); err != nil {
-		return err
-	}
-	l.entries.made++
 	l.setSegments([]*segment{next})
 	l.start.Store(offset)
 	l.epochs.set(nil, true)
@@ -226,6 +268,44 @@ func (l *Log) restartAt(offset int64) error {
 	l.recovery.Store(offset)
 	l.afterTruncation(next, offset)
 	return l.producersAfterTruncation()
+}
+
+// replaceFirst makes next in the place of the only segment. Where space or descriptors lack for it that one stays.
+func (l *Log) replaceFirst(next *segment) error {
+	old := l.segments()[0]
+	old.deleted.Store(true)
+	if err := old.rename(deletedSuffix); err != nil {
+		return unhealed(err)
+	}
+	err := l.store.o.FS.SyncDir(*l.path.Load())
+	if err == nil {
+		err = next.create()
+	}
+	if err != nil {
+		if back := l.putBack(old, next); back != nil {
+			err = unhealed(errors.Join(err, back))
+		}
+		return err
+	}
+	l.entries.made++
+	if err := removeIfExists(l.store.o.FS, old.snapshotPath()); err != nil {
+		return unhealed(err)
+	}
+	l.removeLater(old)
+	return nil
+}
+
+// putBack undoes replaceFirst.
+func (l *Log) putBack(old, next *segment) error {
+	l.unsynced = true
+	if err := next.removeFiles(); err != nil {
+		return err
+	}
+	if err := old.rename(noSuffix); err != nil {
+		return err
+	}
+	old.deleted.Store(false)
+	return nil
 }
 
 func (l *Log) afterTruncation(last *segment, end int64) {
