@@ -1,13 +1,18 @@
 package protocol
 
 import (
+	"crypto/tls"
 	"encoding/binary"
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"grete/internal/vfs"
 )
 
 // BenchmarkEcho sends produce requests, five in flight, to the server and to the barest loop that decodes and answers them. Both
@@ -29,6 +34,11 @@ func pipeline(b *testing.B, addr string, raw []byte) {
 	if err != nil {
 		b.Fatal(err)
 	}
+	pipelineOn(b, c, raw)
+}
+
+// pipelineOn is pipeline on a connection.
+func pipelineOn(b *testing.B, c net.Conn, raw []byte) {
 	defer c.Close()
 	b.SetBytes(int64(len(raw)))
 	b.ReportAllocs()
@@ -38,7 +48,7 @@ func pipeline(b *testing.B, addr string, raw []byte) {
 	go func() {
 		defer close(done)
 		var head [4]byte
-		body := make([]byte, 256)
+		body := make([]byte, 2<<20)
 		for range n {
 			if _, err := io.ReadFull(c, head[:]); err != nil {
 				b.Error(err)
@@ -68,16 +78,89 @@ func bareLoop(b *testing.B) string {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { l.Close() })
+	acceptBare(l, serveBare)
+	return l.Addr().String()
+}
+
+func acceptBare(l net.Listener, serve func(net.Conn)) {
 	go func() {
 		for {
 			c, err := l.Accept()
 			if err != nil {
 				return
 			}
-			go serveBare(c)
+			go serve(c)
 		}
 	}()
-	return l.Addr().String()
+}
+
+// BenchmarkTLS compares the server with the barest loops over Go's TLS: produces of 64 KiB, and file regions of 1 MiB. Both figures hold the same client.
+func BenchmarkTLS(b *testing.B) {
+	server, client := testTLS(b)
+	dial := func(addr string) net.Conn {
+		c, err := tls.Dial("tcp", addr, client)
+		if err != nil {
+			b.Fatal(err)
+		}
+		return c
+	}
+	bare := func(serve func(net.Conn)) string {
+		l, err := tls.Listen("tcp", "127.0.0.1:0", server)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() { l.Close() })
+		acceptBare(l, serve)
+		return l.Addr().String()
+	}
+	file, err := vfs.OS.OpenFile(filepath.Join(b.TempDir(), "log"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer file.Close()
+	region := vfs.Region{File: file, SizeBytes: 1 << 20}
+	if err := file.Truncate(int64(region.SizeBytes)); err != nil {
+		b.Fatal(err)
+	}
+	h := (&testHandler{}).on(heartbeatKey, func(r *Request) { r.RespondParts([]Part{{Region: region}}, nil) })
+	small := encodeRequest(heartbeat("a"), 1)
+	large := encodeRequest(produce(1, make([]byte, 64<<10)), 1)
+	b.Run("produce/server", func(b *testing.B) { pipelineOn(b, dial(startServer(b, h, onTLS(server)).addr), large) })
+	b.Run("produce/bare", func(b *testing.B) { pipelineOn(b, dial(bare(serveBare)), large) })
+	b.Run("fetch/server", func(b *testing.B) {
+		c := dial(startServer(b, h, onTLS(server)).addr)
+		pipelineOn(b, c, small)
+	})
+	b.Run("fetch/bare", func(b *testing.B) {
+		c := dial(bare(func(c net.Conn) { sendBare(c, region) }))
+		pipelineOn(b, c, small)
+	})
+}
+
+// sendBare answers every small request with a region.
+func sendBare(c net.Conn, region vfs.Region) {
+	defer c.Close()
+	buf := make([]byte, 32<<10)
+	for {
+		if _, err := io.ReadFull(c, buf[:4]); err != nil {
+			return
+		}
+		if _, err := io.ReadFull(c, buf[:binary.BigEndian.Uint32(buf)]); err != nil {
+			return
+		}
+		out := appendResponseHeader(buf[:0], heartbeatKey, 1, true)
+		binary.BigEndian.PutUint32(out, uint32(len(out)-lengthBytes+region.SizeBytes))
+		if _, err := c.Write(out); err != nil {
+			return
+		}
+		for at := int64(0); at < int64(region.SizeBytes); {
+			n, _ := region.File.ReadAt(buf, at)
+			if _, err := c.Write(buf[:n]); err != nil {
+				return
+			}
+			at += int64(n)
+		}
+	}
 }
 
 func serveBare(c net.Conn) {
