@@ -122,6 +122,9 @@ func (n *Node) resign(p *replica.Partition, epoch int32) {
 // the groups.
 func (n *Node) applyImage(old, im *metadata.Image, delta metadata.Delta) {
 	if !n.o.Config.IsBroker {
+		if configuresBrokers(delta) {
+			n.configureTLS(im)
+		}
 		n.countElections(old, im, delta)
 		return
 	}
