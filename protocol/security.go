@@ -7,6 +7,8 @@ import (
 	"net"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"grete/internal/sched"
 )
 
@@ -94,7 +96,9 @@ func (c *Conn) failedAuthentication(reason string) {
 	if m := c.server.o.Metrics; m != nil {
 		m.FailedAuthentication(c.Listener)
 	}
-	c.server.refused(c, reason, "authentication failed")
+	c.server.denials.Write(&c.server.o.Log, zerolog.WarnLevel, func(e *zerolog.Event) {
+		e.Uint64("conn", c.ID).Str("listener", c.Listener).Stringer("remote", c.RemoteAddr).Str("reason", reason).Msg("authentication failed")
+	})
 }
 
 // Authenticated says that the peer has proven to be p. From now on it may ask for anything, in frames of any length that is allowed. The reader

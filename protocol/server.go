@@ -38,6 +38,7 @@ type Server struct {
 	limits                         *connLimits
 	waiting                        waitingConns
 	refusal, unaccepted            *loglimit.Limit
+	denials                        *loglimit.Limit // of failed authentications, which nothing else is to hide
 	acceptFailures, acceptFailedMs atomic.Int64
 	acceptWaiting                  atomic.Int32
 	schemas                        []servedSchema // by key
@@ -68,7 +69,7 @@ type servedSchema struct {
 func NewServer(h Handler, o Options) *Server {
 	o.setDefaults()
 	s := &Server{
-		handler: h, o: o, limits: newConnLimits(o), refusal: loglimit.New(o.Clock, troubleLogEvery), unaccepted: loglimit.New(o.Clock, troubleLogEvery),
+		handler: h, o: o, limits: newConnLimits(o), refusal: loglimit.New(o.Clock, troubleLogEvery), denials: loglimit.New(o.Clock, troubleLogEvery), unaccepted: loglimit.New(o.Clock, troubleLogEvery),
 		draining: make(chan struct{}), stopped: make(chan struct{}),
 		listeners: map[net.Listener]struct{}{}, conns: map[*Conn]struct{}{},
 	}

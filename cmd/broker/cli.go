@@ -20,7 +20,7 @@ func newRootCommand(p process) *cobra.Command {
 	}
 	root.SetVersionTemplate("grete {{.Version}}\n")
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newServeCommand(p), newCertsCommand(p), newVersionCommand())
+	root.AddCommand(newServeCommand(p), newCertsCommand(p), newUserCommand(p), newVersionCommand())
 	return root
 }
 
