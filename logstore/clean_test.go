@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"grete/internal/clock"
+	"grete/internal/memory"
 	"grete/internal/vfs"
 	"grete/protocol/batch"
 )
@@ -88,7 +89,7 @@ func compactOnce(l *Log) (due bool, err error) {
 	if err != nil || !r.due() {
 		return false, err
 	}
-	return true, l.store.cleaner.compact(r, new(cleanTools))
+	return true, l.store.cleaner.compact(r, newCleanTools(memory.New(0).Compacted))
 }
 
 // survivors reads all records of the log: offset → key=value; a tombstone is key!.

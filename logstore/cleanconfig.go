@@ -4,6 +4,8 @@ import (
 	"io"
 	"math"
 	"time"
+
+	"grete/internal/memory"
 )
 
 // CleanerConfig is the log.cleaner.* part of a broker's configuration. Values that are not positive mean Kafka's
@@ -16,8 +18,9 @@ type CleanerConfig struct {
 	IOBufferBytes     int     // log.cleaner.io.buffer.size, over all threads
 	MaxBytesPerSecond float64 // log.cleaner.io.max.bytes.per.second, reads and writes over all threads
 	Backoff           time.Duration
-	MaxHeldBytes      int       // that are held of one compressed batch; a log with a larger one cannot be compacted
-	Entropy           io.Reader // keys the hash of records' keys; nil: a fixed hash, for tests
+	MaxHeldBytes      int             // that are held of one compressed batch; a log with a larger one cannot be compacted
+	Memory            *memory.Account // that maps, buffers and what is held are borrowed from; nil: one of its own
+	Entropy           io.Reader       // keys the hash of records' keys; nil: a fixed hash, for tests
 }
 
 const (
@@ -45,7 +48,15 @@ func (c CleanerConfig) withDefaults() *CleanerConfig {
 	if c.MaxBytesPerSecond <= 0 {
 		c.MaxBytesPerSecond = math.MaxFloat64
 	}
+	if c.Memory == nil {
+		c.Memory = memory.New(0).Compacted
+	}
 	return &c
+}
+
+// loanBytes is what the compaction of so many records takes at most: the map of their keys, two buffers, and what is held of a batch.
+func (c *CleanerConfig) loanBytes(records int64) int64 {
+	return int64(mapSlots(c.maxKeys(), records, c.LoadFactor))*mapSlotBytes + 2*int64(c.bufferBytes()) + int64(c.MaxHeldBytes)
 }
 
 // maxKeys is how many keys one thread remembers at once: what its share of the buffer holds, two at least, so that a

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"grete/internal/clock"
+	"grete/internal/memory"
 	"grete/internal/sched"
 	"grete/protocol/batch"
 )
@@ -80,7 +81,8 @@ func (c *cleaner) work() {
 		defer c.mu.Unlock()
 		c.running--
 	}()
-	tools := new(cleanTools)
+	tools := newCleanTools(c.cfg.Load().Memory)
+	defer tools.loan.Return()
 	failed := map[*Log]bool{}
 	for !c.stopped() {
 		r := c.take(failed)
@@ -144,12 +146,19 @@ func (c *cleaner) release(l *Log) {
 	delete(c.busy, l)
 }
 
-// cleanTools are what one goroutine uses for log after log: its buffers and its map.
+// cleanTools are what one goroutine uses for log after log: its buffers and its map, and the loan for them.
 type cleanTools struct {
+	loan   memory.Loan
 	keys   offsetMap
 	filter batch.Filter
 	read   []byte
 	out    []byte
+}
+
+func newCleanTools(lends *memory.Account) *cleanTools {
+	t := &cleanTools{}
+	t.loan.From(lends)
+	return t
 }
 
 // compact runs one pass over r and checkpoints how far it came.
@@ -157,6 +166,9 @@ func (c *cleaner) compact(r *cleanRange, tools *cleanTools) error {
 	cfg, started := c.cfg.Load(), c.store.o.Clock.Now()
 	if err := r.secure(); err != nil {
 		return err
+	}
+	if !tools.loan.Grow(max(cfg.loanBytes(r.end-r.dirty)-tools.loan.Bytes(), 0), c.store.stop, nil) {
+		return r.log.fault("compact", -1, ErrClosed)
 	}
 	if err := tools.keys.reset(cfg.maxKeys(), r.end-r.dirty, cfg.LoadFactor, cfg.Entropy); err != nil {
 		return err

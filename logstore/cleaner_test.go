@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"grete/internal/clock"
+	"grete/internal/memory"
 	"grete/internal/vfs"
 )
 
@@ -162,7 +163,7 @@ func TestTruncationOvertakesCompaction(t *testing.T) {
 	r, err := l.cleanRange(l.nowMs())
 	must(t, err)
 	must(t, l.TruncateTo(50))
-	err = l.store.cleaner.compact(r, new(cleanTools))
+	err = l.store.cleaner.compact(r, newCleanTools(memory.New(0).Compacted))
 	if err == nil {
 		t.Fatal("it was compacted")
 	}

@@ -31,8 +31,8 @@ type mapSlot struct {
 // reset empties the map and makes room for maxKeys keys, or for records of them when there are no more to come. Memory is
 // used again.
 func (m *offsetMap) reset(maxKeys int, records int64, loadFactor float64, entropy io.Reader) error {
-	m.keys, m.latest, m.maxKeys = 0, -1, int(max(min(int64(maxKeys), records), 1))
-	slots := int(float64(m.maxKeys)/loadFactor) + 1
+	m.keys, m.latest, m.maxKeys = 0, -1, mapKeys(maxKeys, records)
+	slots := mapSlots(maxKeys, records, loadFactor)
 	if cap(m.slots) < slots {
 		m.slots = make([]mapSlot, slots)
 	} else {
@@ -48,6 +48,12 @@ func (m *offsetMap) reset(maxKeys int, records int64, loadFactor float64, entrop
 	}
 	m.k0, m.k1 = binary.LittleEndian.Uint64(key[:]), binary.LittleEndian.Uint64(key[8:])
 	return nil
+}
+
+func mapKeys(maxKeys int, records int64) int { return int(max(min(int64(maxKeys), records), 1)) }
+
+func mapSlots(maxKeys int, records int64, loadFactor float64) int {
+	return int(float64(mapKeys(maxKeys, records))/loadFactor) + 1
 }
 
 // find returns key's slot, or the free one where it belongs. There is always a free slot.

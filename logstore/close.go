@@ -29,7 +29,16 @@ func (s *Store) close() error {
 	err := group.Wait()
 	s.background.Wait()
 	s.files.closeAll()
+	for _, l := range logs {
+		l.leaveCensus()
+	}
 	return errors.Join(err, s.unlock())
+}
+
+func (l *Log) leaveCensus() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.producers.leaveCensus()
 }
 
 // refuse ends all use of the log but reads.

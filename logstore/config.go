@@ -106,6 +106,7 @@ type Options struct {
 	Defaults                      Config
 	ConfigOf                      func(ID) Config // configuration of a log found on disk at start; nil means Defaults
 	ProducerMemory                *memory.Account // that producers' states are counted in, and bounded by; nil: they are not
+	FileMemory                    *memory.Account // that open files are counted in; nil: they are not
 	MaxOpenFiles                  int             // LRU bound over all logs
 	RecoveryThreads               int             // num.recovery.threads.per.data.dir
 	CheckInterval                 time.Duration   // log.retention.check.interval.ms

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"grete/internal/memory"
 	"grete/internal/sched"
 	"grete/internal/vfs"
 )
@@ -16,8 +17,9 @@ import (
 // costs one atomic store). A file in use is never closed under its user, so the bound can be passed by as many
 // files as are pinned at once.
 type fileCache struct {
-	fs  vfs.FS
-	max int
+	fs    vfs.FS
+	max   int
+	lends *memory.Account // nil: counted nowhere
 
 	mu   sched.Mutex
 	open []*openFile
@@ -38,7 +40,12 @@ type lazyFile struct {
 	current atomic.Pointer[openFile]
 }
 
-func newFileCache(fs vfs.FS, max int) *fileCache { return &fileCache{fs: fs, max: max} }
+// openFileBytes is what an open file takes, in this process and in the kernel.
+const openFileBytes = 1 << 10
+
+func newFileCache(fs vfs.FS, max int, lends *memory.Account) *fileCache {
+	return &fileCache{fs: fs, max: max, lends: lends}
+}
 
 func (o *openFile) retain() bool {
 	for {
@@ -115,6 +122,7 @@ func (c *fileCache) install(f *lazyFile, file vfs.File) *openFile {
 	o.refs.Store(2)
 	o.used.Store(true)
 	c.open = append(c.open, o)
+	c.lends.Change(openFileBytes)
 	f.current.Store(o)
 	return o
 }
@@ -140,6 +148,7 @@ func (c *fileCache) drop(o *openFile) {
 	c.open[o.slot].slot = o.slot
 	c.open[last] = nil
 	c.open = c.open[:last]
+	c.lends.Change(-openFileBytes)
 	o.owner.current.CompareAndSwap(o, nil)
 	o.release()
 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"grete/internal/memory"
 	"grete/internal/vfs"
 	"grete/protocol/batch"
 )
@@ -24,8 +25,8 @@ type producerState struct {
 	fs        vfs.FS
 	dir       string // the log's directory
 	producers map[int64]*producerEntry
-	census    *producerCensus // of the store; nil: counted nowhere
-	counted   int             // there
+	lends     *memory.Account // nil: counted nowhere
+	counted   int             // producers that are counted there
 	// ongoing transactions, by first offset; completed ones whose marker is not below the high watermark, by first offset.
 	ongoing      []openTxn
 	unreplicated []openTxn
@@ -116,7 +117,7 @@ func (p *producerState) entry(id int64) *producerEntry {
 	if p.producers == nil {
 		p.producers = map[int64]*producerEntry{}
 	}
-	if n := len(p.producers); n >= maxProducers || p.census.crowdedBy(n) {
+	if n := len(p.producers); n >= maxProducers || p.crowded() {
 		p.forgetOldest(max(n/8, 1))
 	}
 	e := &producerEntry{id: id, epoch: noEpoch, coordinatorEpoch: -1, txnFirstOffset: -1, lastTimestampMs: batch.NoTimestamp}

@@ -1,57 +1,29 @@
 package logstore
 
-import (
-	"sync/atomic"
-
-	"grete/internal/memory"
-)
-
-// maxStoreProducers, or less where there is little memory, bounds the producers that all logs of a store remember together. Past it a log that has more than its even
-// share forgets an eighth of its own, as at maxProducers, before it takes another; a log may always have its share, so that one
-// client with many producer ids costs other partitions nothing. All together are twice the bound at most, besides producers
-// with open transactions, which are never forgotten.
-const maxStoreProducers = 500_000
-
-// producerCensus counts what the logs of a store remember.
-type producerCensus struct {
-	producers atomic.Int64
-	logs      atomic.Int64    // that remember any
-	memory    *memory.Account // that they are counted in; nil: they are not
-}
-
 // producerBytes is what a log remembers of a producer.
 const producerBytes = 230
 
-// most is how many producers all logs may remember: as many as there is memory for.
-func (c *producerCensus) most() int64 {
-	if c.memory == nil {
-		return maxStoreProducers
-	}
-	return min(c.memory.ShareBytes()/producerBytes, maxStoreProducers)
+// crowded says whether the log has to make room before it takes another producer: all logs of the process together remember as many as the
+// ledger lends for (Options.ProducerMemory), and this log has its even part of them. Then it forgets an eighth of its own, as at maxProducers. A log may always have
+// its part, so that one client with many producer ids costs other partitions nothing. All together are twice the bound at most, besides producers
+// with open transactions, which are never forgotten.
+func (p *producerState) crowded() bool {
+	return p.lends != nil && p.lends.Crowded(int64(len(p.producers))*producerBytes, producerBytes)
 }
 
-// crowdedBy says whether a log with n producers has to make room for another.
-func (c *producerCensus) crowdedBy(n int) bool {
-	if c == nil || c.producers.Load() < c.most() {
-		return false
-	}
-	return int64(n) >= c.most()/max(c.logs.Load(), 1)
-}
-
-// recount tells the census how many producers there are now.
+// recount tells the ledger how many producers there are now.
 func (p *producerState) recount() {
 	was, is := p.counted, len(p.producers)
-	if p.census == nil || was == is {
+	if p.lends == nil || was == is {
 		return
 	}
 	p.counted = is
-	p.census.producers.Add(int64(is - was))
-	p.census.memory.Change(int64(is-was) * producerBytes)
+	p.lends.Change(int64(is-was) * producerBytes)
 	switch {
 	case was == 0:
-		p.census.logs.Add(1)
+		p.lends.Holders(1)
 	case is == 0:
-		p.census.logs.Add(-1)
+		p.lends.Holders(-1)
 	}
 }
 
@@ -59,5 +31,5 @@ func (p *producerState) recount() {
 func (p *producerState) leaveCensus() {
 	p.producers = nil
 	p.recount()
-	p.census = nil
+	p.lends = nil
 }

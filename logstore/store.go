@@ -32,7 +32,6 @@ type Store struct {
 	background sync.WaitGroup
 	stop       chan struct{}
 	pending    pendingWork
-	census     producerCensus
 	cleaner    *cleaner
 	scrubber   scrubber
 	trouble    *trouble
@@ -46,8 +45,7 @@ type Store struct {
 // Open locks the directories, loads every log (recovering after an unclean stop) and starts retention and checkpoints.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	o = o.withDefaults()
-	s := &Store{o: o, files: newFileCache(o.FS, o.MaxOpenFiles), logs: map[ID]*Log{}, futures: map[ID]*Log{}, stop: make(chan struct{}), trouble: newTrouble(o.Clock)}
-	s.census.memory = o.ProducerMemory
+	s := &Store{o: o, files: newFileCache(o.FS, o.MaxOpenFiles, o.FileMemory), logs: map[ID]*Log{}, futures: map[ID]*Log{}, stop: make(chan struct{}), trouble: newTrouble(o.Clock)}
 	s.cleaner = newCleaner(s)
 	s.scrubber.store, s.scrubber.throttle.clock = s, o.Clock
 	if err := s.open(ctx); err != nil {
@@ -184,7 +182,7 @@ func (s *Store) newLogIn(id ID, d *logDir, name string, c Config) *Log {
 	l.firstUnstable.Store(noUnstable)
 	l.cleaned.Store(neverCleaned)
 	l.producers = newProducerState(s.o.FS, dir)
-	l.producers.census = &s.census
+	l.producers.lends = s.o.ProducerMemory
 	return l
 }
 

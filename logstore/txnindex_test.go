@@ -11,7 +11,7 @@ import (
 func newTestTxnIndex(t testing.TB) (*txnIndex, vfs.FS) {
 	t.Helper()
 	fs := vfs.NewMem()
-	return newTxnIndex(newFileCache(fs, 10), 100, func() string { return "/x.txnindex" }), fs
+	return newTxnIndex(newFileCache(fs, 10, nil), 100, func() string { return "/x.txnindex" }), fs
 }
 
 func fillTxnIndex(t testing.TB, x *txnIndex, n int64) []AbortedTxn {

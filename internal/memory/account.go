@@ -17,6 +17,8 @@ type Account struct {
 	share int64
 	used  atomic.Int64
 
+	holders atomic.Int64 // among whom the share is divided, as Crowded does
+
 	waiting atomic.Int32 // len(queue), read without the lock
 
 	mu          sched.Mutex
@@ -58,6 +60,18 @@ func (a *Account) take(n int64) bool {
 			return true
 		}
 	}
+}
+
+// Has says whether the share has n bytes now; that of a nil account always has.
+func (a *Account) Has(n int64) bool { return a == nil || a.used.Load()+n <= a.share }
+
+// Holders counts holders that come, or go where more is negative, and tells how many there are.
+func (a *Account) Holders(more int64) int64 { return a.holders.Add(more) }
+
+// Crowded says whether a holder of heldBytes has to give some back before it takes n more: the share lacks them, and the holder has its
+// even part of it.
+func (a *Account) Crowded(heldBytes, n int64) bool {
+	return !a.Has(n) && heldBytes >= a.share/max(a.holders.Load(), 1)
 }
 
 // Force takes n bytes, beyond the share if need be. It is for what exists already, and for the cluster's own work.

@@ -6,6 +6,8 @@ const (
 	mib = 1 << 20
 	// defaultLimit is for a process whose limit nobody has told, in tests above all.
 	defaultLimit = 1 << 30
+	// maxProducersBytes is room for 500,000 producers.
+	maxProducersBytes = 500_000 * 230
 )
 
 // Ledger divides a limit among borrowers.
@@ -18,8 +20,12 @@ type Ledger struct {
 	Responses *Account // responses being built, or waiting to be sent
 	Sessions  *Account // fetch sessions
 	Inflated  *Account // records that are decompressed to be compressed anew
+	Compacted *Account // maps of keys, and what compaction holds of records
+	Loads     *Account // what coordinators read of their logs
 	Groups    *Account // groups with their members and offsets
+	Joins     *Account // member ids that were given out and nobody has joined with
 	Producers *Account // what logs remember of producers
+	Files     *Account // open files and what is remembered of their indexes
 }
 
 // New makes a ledger of limitBytes; 0 or less means defaultLimit.
@@ -38,8 +44,12 @@ func New(limitBytes int64) *Ledger {
 		Responses: account("responses", 8, 512*mib),
 		Sessions:  account("fetch_sessions", 32, 256*mib),
 		Inflated:  account("inflated_records", 16, 512*mib),
+		Compacted: account("compaction", 16, 512*mib),
+		Loads:     account("coordinator_loads", 32, 128*mib),
 		Groups:    account("groups", 8, 4096*mib),
-		Producers: account("producers", 16, 512*mib),
+		Joins:     account("pending_joins", 256, 64*mib),
+		Producers: account("producers", 32, maxProducersBytes),
+		Files:     account("open_files", 128, 128*mib),
 	}
 }
 
@@ -57,10 +67,10 @@ func (l *Ledger) WithRequests(bytes int64) *Ledger {
 	return &other
 }
 
-// HeldBytes is the most that compaction holds of one compressed batch: a rebuild takes several times as much.
-func (l *Ledger) HeldBytes() int { return int(l.Inflated.share / 2) }
+// HeldBytes is the most that compaction holds of one compressed batch, of which a rebuild takes several times as much, and of keys.
+func (l *Ledger) HeldBytes() int64 { return l.Compacted.share / 2 }
 
 // Accounts are all borrowers'.
 func (l *Ledger) Accounts() []*Account {
-	return []*Account{l.Requests, l.Small, l.Peers, l.Responses, l.Sessions, l.Inflated, l.Groups, l.Producers}
+	return []*Account{l.Requests, l.Small, l.Peers, l.Responses, l.Sessions, l.Inflated, l.Compacted, l.Loads, l.Groups, l.Joins, l.Producers, l.Files}
 }

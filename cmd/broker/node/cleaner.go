@@ -16,8 +16,9 @@ func (n *Node) cleanerConfig(l config.Layers) logstore.CleanerConfig {
 	return logstore.CleanerConfig{
 		Disabled:          !l.Bool("log.cleaner.enable"),
 		Threads:           int(l.Int("log.cleaner.threads")),
-		DedupeBufferBytes: min(l.Int("log.cleaner.dedupe.buffer.size"), n.o.Memory.Inflated.ShareBytes()),
-		MaxHeldBytes:      n.o.Memory.HeldBytes(),
+		DedupeBufferBytes: min(l.Int("log.cleaner.dedupe.buffer.size"), n.o.Memory.HeldBytes()),
+		MaxHeldBytes:      int(n.o.Memory.HeldBytes()),
+		Memory:            n.o.Memory.Compacted,
 		LoadFactor:        l.Float("log.cleaner.io.buffer.load.factor"),
 		IOBufferBytes:     int(l.Int("log.cleaner.io.buffer.size")),
 		MaxBytesPerSecond: l.Float("log.cleaner.io.max.bytes.per.second"),

@@ -79,7 +79,7 @@ func live(t *testing.T, n *Node, topics ...string) string {
 		fmt.Fprintf(&b, "%s %+v\n", topic, *p.Config())
 	}
 	cleaner := n.store.CleanerConfig()
-	cleaner.Entropy = nil
+	cleaner.Entropy, cleaner.Memory = nil, nil
 	fmt.Fprintf(&b, "%+v\n%+v\n%+v\n%+v\n%v\n", cleaner, n.server.Limits(), n.replicas.Throttles(), n.groupSettings("g"), n.verifiesTransactions())
 	return b.String()
 }

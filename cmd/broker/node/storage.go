@@ -52,6 +52,7 @@ func (n *Node) openStore(ctx context.Context) error {
 		ProducerCheckInterval:         millis(cfg.Int("producer.id.expiration.check.interval.ms")),
 		FlushOffsetCheckpointInterval: millis(cfg.Int("log.flush.offset.checkpoint.interval.ms")),
 		ProducerMemory:                n.o.Memory.Producers,
+		FileMemory:                    n.o.Memory.Files,
 		MaxOpenFiles:                  processDescriptors().files,
 		OnFlush:                       n.metrics.Flushes.Observe,
 		OnDirOffline:                  n.dirOffline,
