@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"grete/internal/clock"
+	"grete/internal/memory"
 	"grete/protocol/batch"
 )
 
@@ -13,8 +14,11 @@ import (
 func (s *shard[M]) load() {
 	s.rt.loadSlots <- struct{}{}
 	defer func() { <-s.rt.loadSlots }()
+	loan := memory.Loan{}
+	loan.From(s.rt.opts.Loads)
+	defer loan.Return()
 	started := s.rt.opts.Clock.Now()
-	err := s.replayLog()
+	err := s.replayLog(&loan)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -37,14 +41,18 @@ func (s *shard[M]) finishLoad() {
 	s.decide("", false, s.machine.Loaded)
 }
 
-func (s *shard[M]) replayLog() error {
+// replayLog reads LoadBufferBytes at a time, or one batch that is larger.
+func (s *shard[M]) replayLog(loan *memory.Loan) error {
+	loan.Grow(int64(s.rt.opts.LoadBufferBytes), nil, nil)
+
 	s.machine = s.rt.opts.New(s.partition)
 	s.nowMs = clock.Millis(s.rt.opts.Clock)
 	offset, end := s.log.StartOffset(), s.log.EndOffset()
 	for offset < end && !s.abandoned() {
 		raw, err := s.log.Read(offset, s.rt.opts.LoadBufferBytes)
 		if err == nil {
-			offset, err = s.replayBatches(raw, offset)
+			loan.Force(max(int64(len(raw))-loan.Bytes(), 0)) // is there already
+			offset, err = s.replayBatches(raw, offset, loan)
 		}
 		if err != nil {
 			return &ShardError{s.partition, s.epoch, offset, err}
@@ -61,7 +69,7 @@ func (s *shard[M]) abandoned() bool {
 }
 
 // replayBatches applies the whole batches of raw and returns the offset after them.
-func (s *shard[M]) replayBatches(raw []byte, offset int64) (int64, error) {
+func (s *shard[M]) replayBatches(raw []byte, offset int64, loan *memory.Loan) (int64, error) {
 	start := offset
 	for len(raw) > 0 {
 		b, rest, err := batch.Next(raw)
@@ -72,7 +80,7 @@ func (s *shard[M]) replayBatches(raw []byte, offset int64) (int64, error) {
 			err = errors.New("checksum mismatch")
 		}
 		if err == nil {
-			err = s.replayBatch(b)
+			err = s.replayBatch(b, loan)
 		}
 		if err != nil {
 			return offset, fmt.Errorf("%w: %w", ErrCorrupt, err)
@@ -85,12 +93,15 @@ func (s *shard[M]) replayBatches(raw []byte, offset int64) (int64, error) {
 	return offset, nil
 }
 
-func (s *shard[M]) replayBatch(b batch.Batch) error {
+func (s *shard[M]) replayBatch(b batch.Batch, loan *memory.Loan) error {
+	if most := int64(s.rt.opts.LoadBufferBytes + maxInflatedBytes); b.Codec() != batch.None && loan.Bytes() < most {
+		loan.Grow(most-loan.Bytes(), nil, nil)
+	}
 	at := Position{ProducerID: batch.NoProducerID}
 	if b.Transactional() {
 		at.ProducerID = b.ProducerID()
 	}
-	for r, err := range b.Records() {
+	for r, err := range b.RecordsWithin(maxInflatedBytes) {
 		if err != nil {
 			return err
 		}

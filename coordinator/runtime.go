@@ -8,6 +8,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"grete/internal/clock"
+	"grete/internal/memory"
 	"grete/internal/sched"
 	"grete/protocol/batch"
 )
@@ -15,15 +16,19 @@ import (
 // maxLoads is how many shards read their logs at a time.
 const maxLoads = 2
 
+// maxInflatedBytes bounds what a load holds of one compressed batch: a record that is larger ends it, as one that is damaged does.
+const maxInflatedBytes = 32 << 20
+
 // Options make a Runtime; names in comments are Kafka's.
 type Options[M Machine] struct {
 	Clock clock.Clock
 	Log   zerolog.Logger
 	// New makes the empty state of a shard.
 	New             func(partition int32) M
-	CommitTimeoutMs int64       // offsets.commit.timeout.ms
-	LoadBufferBytes int         // offsets.load.buffer.size
-	Codec           batch.Codec // offsets.topic.compression.codec
+	CommitTimeoutMs int64           // offsets.commit.timeout.ms
+	LoadBufferBytes int             // offsets.load.buffer.size
+	Codec           batch.Codec     // offsets.topic.compression.codec
+	Loads           *memory.Account // that loads borrow from; nil: one of its own
 }
 
 // Runtime is the shards of one internal topic that this broker leads.
@@ -39,6 +44,9 @@ type Runtime[M Machine] struct {
 
 // NewRuntime leads nothing yet.
 func NewRuntime[M Machine](o Options[M]) *Runtime[M] {
+	if o.Loads == nil {
+		o.Loads = memory.New(0).Loads
+	}
 	return &Runtime[M]{opts: o, loadSlots: make(chan struct{}, maxLoads), shards: make(map[int32]*shard[M])}
 }
 

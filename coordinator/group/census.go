@@ -2,17 +2,28 @@ package group
 
 import (
 	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
 
 	"grete/coordinator"
 )
 
-// errTooManyGroups: the broker has Config.MaxGroups groups. Clients take the code for a coordinator that is busy, and try again.
-var errTooManyGroups = fmt.Errorf("group: the broker has as many groups as it may: %w", coordinator.ErrOverloaded)
+const (
+	// GroupBytes is what a group with a member takes.
+	GroupBytes = 4 << 10
+	// offsetBytes is what a committed offset takes, beside its metadata.
+	offsetBytes = 200
+)
+
+// errTooManyGroups: the process has as many groups and offsets as their share of the memory has room for (Config.Memory). Clients take the code for a
+// coordinator that is busy, and try again.
+var errTooManyGroups = fmt.Errorf("group: there is no memory for more groups or offsets: %w", coordinator.ErrOverloaded)
 
 // admitGroup is asked before a group is made that its shard does not have. Groups of the log are never refused. Groups that
 // are decided and not applied yet do not count, so that the bound is exceeded by those of one append at most.
 func (s *shard) admitGroup() error {
-	if s.total.Load() >= int64(s.cfg.MaxGroups) {
+	if !s.cfg.Memory.Has(GroupBytes) {
 		return errTooManyGroups
 	}
 	return nil
@@ -42,15 +53,60 @@ func (s *shard) unindex(g group) {
 	}
 }
 
-// recount follows the size of groups. While the shard loads it counts nothing: a load that is given up is not told.
-func (s *shard) recount() {
+// owe follows the size of the group's committed offsets, or pending ones.
+func (s *shard) owe(groupID string, more int64) {
+	if more == 0 {
+		return
+	}
+	s.offsetsBytes += more
+	s.recount()
 	if s.loaded {
-		s.count(len(s.groups) - s.counted)
+		s.tell(groupID)
 	}
 }
 
-func (s *shard) count(more int) {
-	s.counted += more
-	s.total.Add(int64(more))
-	s.cfg.Memory.Change(int64(more) * GroupBytes)
+// recount tells the ledger what groups and offsets take. While the shard loads it tells nothing: a load that is given up is not told.
+func (s *shard) recount() {
+	if s.loaded {
+		s.count(int64(len(s.groups))*GroupBytes + s.offsetsBytes)
+	}
+}
+
+func (s *shard) count(bytes int64) {
+	groups := int64(0)
+	if bytes > 0 {
+		groups = int64(len(s.groups))
+	}
+	s.sizes.groups.Add(groups - s.countedGroups)
+	s.countedGroups = groups
+	s.cfg.Memory.Change(bytes - s.countedBytes)
+	s.countedBytes = bytes
+}
+
+// toldBytes are how far what a group has committed may be from what sizes say of it.
+const toldBytes = 64 << 10
+
+// sizes are what can be said of a broker's groups without asking their shards.
+type sizes struct {
+	groups  atomic.Int64
+	offsets sync.Map // by group id: bytes of what it has committed, roughly; none when it is little
+}
+
+// tell has sizes say what the group has committed.
+func (s *shard) tell(groupID string) {
+	of := s.offsets.groups[groupID]
+	if of == nil {
+		s.sizes.offsets.Delete(groupID)
+	} else if d := of.bytes - of.toldBytes; d >= toldBytes || d <= -toldBytes {
+		of.toldBytes = of.bytes
+		s.sizes.offsets.Store(strings.Clone(groupID), of.bytes)
+	}
+}
+
+// bytes is what c takes where it is kept; nil takes nothing.
+func (c *committed) bytes() int64 {
+	if c == nil {
+		return 0
+	}
+	return offsetBytes + int64(len(c.metadata))
 }

@@ -2,11 +2,14 @@ package group
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"grete/internal/memory"
 )
 
 func (r *rig) commitCode(group string) int16 {
@@ -37,7 +40,9 @@ func (r *rig) deleteGroup(group string) int16 {
 // counts what is in the log, and is never refused.
 func TestGroupsAreBounded(t *testing.T) {
 	cfg := DefaultConfig()
-	cfg.MaxGroups = 5
+	const most, offset = 5, offsetBytes
+	cfg.Memory = memory.New(8 * most * (GroupBytes + offset)).Groups
+	counted := func() int64 { return cfg.Memory.UsedBytes() / (GroupBytes + offset) }
 	r := newRig(t, cfg)
 	check := func(what string, got, want int16) {
 		t.Helper()
@@ -46,7 +51,7 @@ func TestGroupsAreBounded(t *testing.T) {
 		}
 	}
 	full := kerr.CoordinatorLoadInProgress.Code
-	for i := range cfg.MaxGroups {
+	for i := range most {
 		check("a commit within the bound", r.commitCode(fmt.Sprint("g", i)), 0)
 	}
 	checkFull := func() {
@@ -58,13 +63,13 @@ func TestGroupsAreBounded(t *testing.T) {
 		check("commit of a group that is there", r.commitCode("g1"), 0)
 	}
 	checkFull()
-	if got := r.s.groups.Load(); got != int64(cfg.MaxGroups) {
+	if got := counted(); got != most {
 		t.Errorf("%d are counted", got)
 	}
 	r.lead()
-	for n := 0; r.s.groups.Load() != int64(cfg.MaxGroups); n++ { // the leadership before ends by itself
+	for n := 0; counted() != most; n++ { // the leadership before ends by itself
 		if n == 5000 {
-			t.Fatalf("%d are counted", r.s.groups.Load())
+			t.Fatalf("%d are counted", counted())
 		}
 		time.Sleep(time.Millisecond)
 	}
@@ -74,7 +79,52 @@ func TestGroupsAreBounded(t *testing.T) {
 	check("commit", r.commitCode("another"), full)
 	r.s.Resign(0, r.epoch)
 	r.s.Close()
-	if got := r.s.groups.Load(); got != 0 {
+	if got := counted(); got != 0 {
 		t.Errorf("%d are counted after the leadership", got)
+	}
+}
+
+// Offsets are bounded with the groups: a commit that takes more is refused, one in the place of another is taken, and what is deleted, or aborted, comes back.
+func TestOffsetsAreBounded(t *testing.T) {
+	cfg := DefaultConfig()
+	const room = 10
+	cfg.Memory = memory.New(8 * (GroupBytes + room*(offsetBytes+100))).Groups
+	r := newRig(t, cfg)
+	commit := func(partition int32, metadataBytes int) int16 {
+		req := kmsg.NewPtrOffsetCommitRequest()
+		metadata := strings.Repeat("m", metadataBytes)
+		req.Version, req.Group, req.Generation = 8, "g", -1
+		req.Topics = []kmsg.OffsetCommitRequestTopic{{Topic: "t", Partitions: []kmsg.OffsetCommitRequestTopicPartition{{Partition: partition, Metadata: &metadata}}}}
+		code := make(chan int16, 1)
+		r.s.CommitOffsets(req, func(ts []kmsg.OffsetCommitResponseTopic) { code <- ts[0].Partitions[0].ErrorCode })
+		return <-code
+	}
+	full := kerr.CoordinatorLoadInProgress.Code
+	for p := range int32(room) {
+		if code := commit(p, 100); code != 0 {
+			t.Fatalf("commit %d: %d", p, code)
+		}
+	}
+	for _, c := range []struct {
+		what          string
+		partition     int32
+		metadataBytes int
+		want          int16
+	}{
+		{"another partition", room, 0, full},
+		{"longer metadata", 3, 101, full},
+		{"the same again", 3, 100, 0},
+		{"shorter metadata", 3, 50, 0},
+		{"longer than it was then, within the bound", 4, 150, 0},
+	} {
+		if code := commit(c.partition, c.metadataBytes); code != c.want {
+			t.Errorf("%s: %d, want %d", c.what, code, c.want)
+		}
+	}
+	if used := cfg.Memory.UsedBytes(); used != cfg.Memory.ShareBytes() {
+		t.Errorf("%d bytes are lent of %d", used, cfg.Memory.ShareBytes())
+	}
+	if code := r.deleteGroup("g"); code != 0 || cfg.Memory.UsedBytes() != 0 {
+		t.Errorf("deletion: %d, %d bytes are lent after it", code, cfg.Memory.UsedBytes())
 	}
 }

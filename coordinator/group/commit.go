@@ -1,6 +1,8 @@
 package group
 
 import (
+	"cmp"
+
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -98,7 +100,7 @@ func (s *shard) checkCommit(tx *coordinator.Tx, req *kmsg.OffsetCommitRequest, t
 	g := s.groups[req.Group]
 	switch {
 	case g == nil && req.Generation < 0:
-		return s.admitGroup()
+		return cmp.Or(s.admitGroup(), s.admitOffsets(req))
 	case g == nil && req.Version >= membershipVersion:
 		return kerr.GroupIDNotFound
 	case g == nil:
@@ -111,10 +113,47 @@ func (s *shard) checkCommit(tx *coordinator.Tx, req *kmsg.OffsetCommitRequest, t
 	if err == nil {
 		err = s.checkPartitions(g, c, req)
 	}
+	if err == nil {
+		err = s.admitOffsets(req)
+	}
 	if err == nil && !transactional {
 		g.touch(tx, req.MemberID)
 	}
 	return err
+}
+
+// admitOffsets refuses a commit that takes more memory than there is. One in the place of another, with no longer metadata, always has its
+// place.
+func (s *shard) admitOffsets(req *kmsg.OffsetCommitRequest) error {
+	more := int64(0)
+	s.eachCommit(req, func(_ string, _ int32, bytes int64) { more += bytes })
+	if s.cfg.Memory.Has(more) {
+		return nil
+	}
+	more = 0
+	s.eachCommit(req, func(topic string, partition int32, bytes int64) {
+		more += max(bytes-s.offsets.get(req.Group, topic, partition).bytes(), 0)
+	})
+	if more == 0 || s.cfg.Memory.Has(more) {
+		return nil
+	}
+	return errTooManyGroups
+}
+
+// eachCommit visits what a request commits, with the bytes that each takes.
+func (s *shard) eachCommit(req *kmsg.OffsetCommitRequest, visit func(topic string, partition int32, bytes int64)) {
+	for _, t := range req.Topics {
+		for _, p := range t.Partitions {
+			if s.commitCode(p) != 0 {
+				continue
+			}
+			bytes := int64(offsetBytes)
+			if p.Metadata != nil {
+				bytes += int64(len(*p.Metadata))
+			}
+			visit(t.Topic, p.Partition, bytes)
+		}
+	}
 }
 
 // checkPartitions: one partition that the member may not commit for refuses all; what is too large is not asked about.

@@ -3,7 +3,6 @@ package group
 import (
 	"bytes"
 	"encoding/hex"
-	"sync/atomic"
 	"testing"
 
 	"grete/cluster/metadata"
@@ -38,7 +37,7 @@ func unhex(t testing.TB, text string) []byte {
 func replayed(t testing.TB, key consumerKey, value []byte) *consumerGroup {
 	t.Helper()
 	cfg := DefaultConfig()
-	s := newShard(&cfg, nil, new(atomic.Int64))
+	s := newShard(&cfg, nil)
 	if err := s.Replay(coordinator.Position{ProducerID: batch.NoProducerID}, key.bytes(), value); err != nil {
 		t.Fatal(err)
 	}

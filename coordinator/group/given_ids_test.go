@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"grete/coordinator"
+	"grete/internal/memory"
 )
 
 // joinAs joins a group; -1 is the code of a request that waits. Without a member id it returns the one to come back with.
@@ -107,5 +108,32 @@ func TestForgottenIDLetsTheRebalanceGoOn(t *testing.T) {
 	r.look(func(sh *shard) { state = sh.groups["g"].stateName() })
 	if state != "CompletingRebalance" {
 		t.Errorf("the group is %s", state)
+	}
+}
+
+// Ids are bounded by what the ledger lends to all shards together; the last one of a shard has its place always. What a shard remembers goes back when it ends.
+func TestPendingJoinsBorrow(t *testing.T) {
+	cfg := DefaultConfig()
+	const most = 50
+	cfg.Joins = memory.New(256 * most * (givenIDBytes + 10)).Joins
+	r := newRig(t, cfg)
+	for range 3 * most {
+		r.joinAs("g", "c", "")
+	}
+	if got := r.pendingJoins(); got > most || got < most/2 || cfg.Joins.UsedBytes() > cfg.Joins.ShareBytes() {
+		t.Errorf("%d ids are kept, %d bytes lent of %d", got, cfg.Joins.UsedBytes(), cfg.Joins.ShareBytes())
+	}
+	cfg.Joins.Force(cfg.Joins.ShareBytes()) // by others
+	last, _ := r.joinAs("g", "c", "")
+	if got := r.pendingJoins(); got != 1 {
+		t.Errorf("%d ids are kept where others have the memory", got)
+	}
+	if _, code := r.joinAs("g", "c", last); code != -1 {
+		t.Errorf("the newest: %d, want to be parked", code)
+	}
+	cfg.Joins.Give(cfg.Joins.ShareBytes())
+	r.s.Close()
+	if used := cfg.Joins.UsedBytes(); used != 0 {
+		t.Errorf("%d bytes are lent in the end", used)
 	}
 }

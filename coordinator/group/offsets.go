@@ -18,14 +18,16 @@ type groupOffsets struct {
 	id     string
 	topics map[string]map[int32]*committed
 	count  int
+
+	bytes, toldBytes int64 // that they take; that sizes say
 }
 
 func newOffsetTable(index topicIndex) offsetTable {
 	return offsetTable{groups: make(map[string]*groupOffsets), index: index}
 }
 
-// slot finds or makes the place of one offset. The strings may alias a buffer: they are copied when kept.
-func (t offsetTable) slot(groupID, topic string, partition int32) *committed {
+// slot finds or makes the place of one offset, and says whether it is fresh. The strings may alias a buffer: they are copied when kept.
+func (t offsetTable) slot(groupID, topic string, partition int32) (c *committed, fresh bool) {
 	of := t.groups[groupID]
 	if of == nil {
 		of = &groupOffsets{id: strings.Clone(groupID), topics: make(map[string]map[int32]*committed)}
@@ -38,22 +40,26 @@ func (t offsetTable) slot(groupID, topic string, partition int32) *committed {
 		of.topics[topic] = ps
 		t.index.add(topic, of.id)
 	}
-	c := ps[partition]
-	if c == nil {
-		c = &committed{}
-		ps[partition] = c
-		of.count++
+	if c = ps[partition]; c != nil {
+		return c, false
 	}
-	return c
+	c = &committed{}
+	ps[partition] = c
+	of.count++
+	of.bytes += c.bytes()
+	return c, true
 }
 
-func (t offsetTable) remove(groupID, topic string, partition int32) {
+// remove tells how much memory comes free.
+func (t offsetTable) remove(groupID, topic string, partition int32) (bytes int64) {
 	of := t.groups[groupID]
 	if of == nil || of.topics[topic][partition] == nil {
-		return
+		return 0
 	}
+	bytes = of.topics[topic][partition].bytes()
 	delete(of.topics[topic], partition)
 	of.count--
+	of.bytes -= bytes
 	if len(of.topics[topic]) == 0 {
 		delete(of.topics, topic)
 		t.index.remove(topic, groupID)
@@ -61,6 +67,7 @@ func (t offsetTable) remove(groupID, topic string, partition int32) {
 	if of.count == 0 {
 		delete(t.groups, groupID)
 	}
+	return bytes
 }
 
 // forget takes the table's groups out of its index, for a table that is given up.
@@ -71,6 +78,9 @@ func (t offsetTable) forget() {
 		}
 	}
 }
+
+// grow follows the size of an offset of the group.
+func (t offsetTable) grow(groupID string, more int64) { t.groups[groupID].bytes += more }
 
 // get returns what is committed, or nil.
 func (t offsetTable) get(groupID, topic string, partition int32) *committed {

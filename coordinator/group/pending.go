@@ -23,7 +23,7 @@ func newPendingOffsets(index topicIndex) pendingOffsets {
 	}
 }
 
-func (p *pendingOffsets) slot(producerID int64, groupID, topic string, partition int32) *committed {
+func (p *pendingOffsets) slot(producerID int64, groupID, topic string, partition int32) (c *committed, fresh bool) {
 	t, ok := p.byProducer[producerID]
 	if !ok {
 		t = openTransaction{newOffsetTable(p.index), make(map[string]struct{})}
@@ -43,11 +43,12 @@ func (p *pendingOffsets) opened(producerID int64, t openTransaction, groupID str
 	p.producers[groupID][producerID] = struct{}{}
 }
 
-// remove forgets a partition in every open transaction: it was deleted meanwhile.
-func (p *pendingOffsets) remove(groupID, topic string, partition int32) {
+// remove forgets a partition in every open transaction, for it was deleted meanwhile, and tells how much memory comes free.
+func (p *pendingOffsets) remove(groupID, topic string, partition int32) (bytes int64) {
 	for producerID := range p.producers[groupID] {
-		p.byProducer[producerID].offsets.remove(groupID, topic, partition)
+		bytes += p.byProducer[producerID].offsets.remove(groupID, topic, partition)
 	}
+	return bytes
 }
 
 // has tells whether an open transaction commits the partition.
@@ -80,15 +81,18 @@ func (p *pendingOffsets) take(producerID int64) openTransaction {
 // EndTransaction moves a producer's pending offsets to the committed ones, or drops them (coordinator.Machine). Of two
 // commits of one partition the later record counts, also when compaction has left them in another order.
 func (s *shard) EndTransaction(producerID int64, ok bool) {
-	pending := s.pending.take(producerID)
-	if !ok {
-		return
-	}
-	for groupID, of := range pending.offsets.groups {
+	for groupID, of := range s.pending.take(producerID).offsets.groups {
 		of.each(nil, func(topic string, partition int32, c *committed) bool {
-			if now := s.offsets.get(groupID, topic, partition); now == nil || c.recordOffset > now.recordOffset {
-				*s.offsets.slot(groupID, topic, partition) = *c
+			more := -c.bytes()
+			if now := s.offsets.get(groupID, topic, partition); ok && (now == nil || c.recordOffset > now.recordOffset) {
+				more -= now.bytes()
+				now, _ = s.offsets.slot(groupID, topic, partition)
+				before := now.bytes()
+				*now = *c
+				s.offsets.grow(groupID, now.bytes()-before)
+				more += now.bytes()
 			}
+			s.owe(groupID, more)
 			return true
 		})
 	}

@@ -2,7 +2,7 @@ package group
 
 import (
 	"fmt"
-	"sync/atomic"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,12 +21,12 @@ type history struct {
 
 func newHistory(t *testing.T) *history {
 	cfg := DefaultConfig()
-	return &history{t: t, s: newShard(&cfg, nil, new(atomic.Int64))}
+	return &history{t: t, s: newShard(&cfg, nil)}
 }
 
 func (h *history) commit(producerID int64, partition int32, offset int64) {
 	h.t.Helper()
-	c := committed{offset: offset, leaderEpoch: absentLeaderEpoch, expireMs: unknownTimestampMs}
+	c := committed{offset: offset, metadata: strings.Repeat("m", int(offset)), leaderEpoch: absentLeaderEpoch, expireMs: unknownTimestampMs}
 	h.replay(producerID, partition, c.value())
 }
 
@@ -59,6 +59,33 @@ func (h *history) expect(committed, stable string) {
 	}
 	if got := h.fetch(true); got != stable {
 		h.t.Errorf("stable %q, want %q", got, stable)
+	}
+	h.expectBytes()
+}
+
+// expectBytes compares what the ledger is told with what is there.
+func (h *history) expectBytes() {
+	h.t.Helper()
+	sum := int64(0)
+	tables := []offsetTable{h.s.offsets}
+	for _, t := range h.s.pending.byProducer {
+		tables = append(tables, t.offsets)
+	}
+	for _, t := range tables {
+		for id, of := range t.groups {
+			own := int64(0)
+			of.each(nil, func(_ string, _ int32, c *committed) bool {
+				own += c.bytes()
+				return true
+			})
+			if own != of.bytes {
+				h.t.Errorf("%s takes %d bytes, %d are counted", id, own, of.bytes)
+			}
+			sum += own
+		}
+	}
+	if sum != h.s.offsetsBytes {
+		h.t.Errorf("offsets take %d bytes, %d are counted", sum, h.s.offsetsBytes)
 	}
 }
 

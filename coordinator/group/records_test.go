@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"os"
-	"sync/atomic"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -152,12 +151,12 @@ func TestMalformedRecords(t *testing.T) {
 		"cut target":        {consumerKey{targetMemberType, "g", "m"}.bytes(), {0, 0, 9}},
 		"cut expression":    {consumerKey{regexType, "g", "x"}.bytes(), {0, 0, 2, 9}},
 	} {
-		if err := newShard(&cfg, nil, new(atomic.Int64)).Replay(coordinator.Position{ProducerID: batch.NoProducerID}, r[0], r[1]); !errors.Is(err, errMalformed) {
+		if err := newShard(&cfg, nil).Replay(coordinator.Position{ProducerID: batch.NoProducerID}, r[0], r[1]); !errors.Is(err, errMalformed) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	for _, kind := range []byte{9, 15, 17, 200} {
-		if err := newShard(&cfg, nil, new(atomic.Int64)).Replay(coordinator.Position{ProducerID: batch.NoProducerID}, []byte{0, kind, 0, 1, 'g'}, []byte{0, 0}); err != nil {
+		if err := newShard(&cfg, nil).Replay(coordinator.Position{ProducerID: batch.NoProducerID}, []byte{0, kind, 0, 1, 'g'}, []byte{0, 0}); err != nil {
 			t.Errorf("type %d: %v", kind, err)
 		}
 	}
@@ -173,7 +172,7 @@ func FuzzReplay(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, key, value []byte) {
 		cfg := DefaultConfig()
-		s := newShard(&cfg, nil, new(atomic.Int64))
+		s := newShard(&cfg, nil)
 		if s.Replay(coordinator.Position{ProducerID: batch.NoProducerID}, key, value) != nil {
 			return
 		}

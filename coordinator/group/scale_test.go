@@ -2,7 +2,6 @@ package group
 
 import (
 	"fmt"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -105,7 +104,7 @@ func TestDeletedTopicMadeAnew(t *testing.T) {
 func TestTransactionEndsAlone(t *testing.T) {
 	cfg := DefaultConfig()
 	end := func(open int) time.Duration {
-		sh := newShard(&cfg, nil, new(atomic.Int64))
+		sh := newShard(&cfg, nil)
 		for i := range open {
 			replayCommit(t, sh, int64(i), fmt.Sprint("g", i), "t")
 		}
@@ -124,7 +123,7 @@ func TestTransactionEndsAlone(t *testing.T) {
 // TestIndexOfOffsets: the index has what the tables have, and nothing when they are empty.
 func TestIndexOfOffsets(t *testing.T) {
 	cfg := DefaultConfig()
-	sh := newShard(&cfg, nil, new(atomic.Int64))
+	sh := newShard(&cfg, nil)
 	for producer := int64(batch.NoProducerID); producer < 4; producer++ {
 		replayCommit(t, sh, producer, "g", "t")
 		replayCommit(t, sh, producer, "g", "u")

@@ -1,8 +1,6 @@
 package group
 
 import (
-	"sync/atomic"
-
 	"github.com/rs/zerolog"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -17,20 +15,15 @@ import (
 // (Kafka's classicGroupNewMemberJoinTimeoutMs).
 const newMemberJoinTimeoutMs = 5 * 60 * 1000
 
-// DefaultMaxGroups bounds the groups of a broker that has memory for them.
-const DefaultMaxGroups = 1_000_000
-
-// GroupBytes is what a group with a member and some offsets takes.
-const GroupBytes = 4 << 10
-
 // Config holds Kafka's properties, named in comments.
 type Config struct {
 	MinSessionTimeoutMs             int32           // group.min.session.timeout.ms
 	MaxSessionTimeoutMs             int32           // group.max.session.timeout.ms
 	InitialRebalanceDelayMs         int32           // group.initial.rebalance.delay.ms
 	MaxSize                         int             // group.max.size
-	MaxGroups                       int             // of all shards together; not Kafka's
-	Memory                          *memory.Account // that groups are counted in; nil: they are not
+	Memory                          *memory.Account // that groups and offsets are counted in, and bounded by; nil: they are not
+	Joins                           *memory.Account // that member ids without a member are counted in, and bounded by; nil: they are not
+	Loads                           *memory.Account // that loads borrow from; nil: one of their own
 	OffsetMetadataMaxBytes          int             // offset.metadata.max.bytes
 	OffsetsRetentionMs              int64           // offsets.retention.minutes
 	OffsetsRetentionCheckIntervalMs int64           // offsets.retention.check.interval.ms
@@ -47,7 +40,6 @@ func DefaultConfig() Config {
 		MaxSessionTimeoutMs:             1800000,
 		InitialRebalanceDelayMs:         3000,
 		MaxSize:                         1<<31 - 1,
-		MaxGroups:                       DefaultMaxGroups,
 		OffsetMetadataMaxBytes:          4096,
 		OffsetsRetentionMs:              7 * 24 * 3600 * 1000,
 		OffsetsRetentionCheckIntervalMs: 600000,
@@ -77,7 +69,7 @@ type Service struct {
 	o        Options
 	rt       *coordinator.Runtime[*shard]
 	followed followed
-	groups   atomic.Int64 // of all shards that have loaded
+	sizes    sizes
 }
 
 type op = coordinator.Op[*shard]
@@ -88,10 +80,10 @@ func NewService(o Options) *Service {
 	s.followed.racks.Store(1)
 	s.rt = coordinator.NewRuntime(coordinator.Options[*shard]{
 		Clock: o.Clock, Log: o.Log, CommitTimeoutMs: o.Config.CommitTimeoutMs,
-		LoadBufferBytes: o.Config.LoadBufferBytes, Codec: o.Config.Codec,
+		LoadBufferBytes: o.Config.LoadBufferBytes, Codec: o.Config.Codec, Loads: o.Config.Loads,
 		New: func(int32) *shard {
-			sh := newShard(&s.o.Config, o.NewUUID, &s.groups)
-			sh.cluster = s.cluster()
+			sh := newShard(&s.o.Config, o.NewUUID)
+			sh.cluster, sh.sizes = s.cluster(), &s.sizes
 			return sh
 		},
 	})
@@ -105,6 +97,16 @@ func (s *Service) BecomeLeader(partition, epoch int32, log coordinator.Partition
 
 // Resign drops the groups of a partition that was led at epoch or before.
 func (s *Service) Resign(partition, epoch int32) { s.rt.Resign(partition, epoch) }
+
+// GroupCount is how many groups this broker coordinates.
+func (s *Service) GroupCount() int64 { return s.sizes.groups.Load() }
+
+// OffsetsBytes is roughly what a group's committed offsets take, as far as that is much.
+func (s *Service) OffsetsBytes(groupID string) int64 {
+	bytes, _ := s.sizes.offsets.Load(groupID)
+	n, _ := bytes.(int64)
+	return n
+}
 
 // Close answers every parked request and returns when nothing of the coordinator runs any more.
 func (s *Service) Close() { s.rt.Close() }

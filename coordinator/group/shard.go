@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"strings"
-	"sync/atomic"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -19,8 +18,6 @@ type shard struct {
 	newUUID func() string
 	cluster
 	groups  map[string]group
-	total   *atomic.Int64 // groups of all shards of the broker that have loaded
-	counted int           // of them, this shard's
 	loaded  bool
 	offsets offsetTable
 	pending pendingOffsets
@@ -29,12 +26,16 @@ type shard struct {
 	subscribers topicIndex
 	given       givenIDs
 	expiry      coordinator.Timer
+
+	sizes                      *sizes
+	countedGroups              int64
+	offsetsBytes, countedBytes int64 // of committed and pending offsets; of all that the ledger was told
 }
 
-func newShard(cfg *Config, newUUID func() string, total *atomic.Int64) *shard {
+func newShard(cfg *Config, newUUID func() string) *shard {
 	readers := make(topicIndex)
 	return &shard{
-		cfg: cfg, newUUID: newUUID, total: total,
+		cfg: cfg, newUUID: newUUID, sizes: &sizes{}, given: givenIDs{lends: cfg.Joins},
 		groups: make(map[string]group), offsets: newOffsetTable(readers), pending: newPendingOffsets(readers),
 		readers: readers, subscribers: make(topicIndex),
 	}
@@ -62,25 +63,34 @@ func (s *shard) replayOffset(at coordinator.Position, key, value []byte) error {
 		return fmt.Errorf("%w: offset commit key: %w", errMalformed, err)
 	}
 	if value == nil {
-		s.offsets.remove(k.Group, k.Topic, k.Partition)
-		s.pending.remove(k.Group, k.Topic, k.Partition)
+		s.owe(k.Group, -s.offsets.remove(k.Group, k.Topic, k.Partition)-s.pending.remove(k.Group, k.Topic, k.Partition))
 		return nil
 	}
 	if s.groups[k.Group] == nil {
 		id := strings.Clone(k.Group)
 		s.put(id, newClassicGroup(id)) // a simple group: it commits, and has no members
 	}
-	c := s.place(at.ProducerID, &k)
+	table, c, fresh := s.place(at.ProducerID, &k)
 	c.recordOffset = at.Offset
-	return c.read(value)
+	before := c.bytes()
+	err := c.read(value)
+	more := c.bytes() - before
+	table.grow(k.Group, more)
+	if fresh {
+		more += before
+	}
+	s.owe(k.Group, more)
+	return err
 }
 
 // place is where a commit belongs: with the offsets, or with those of a transaction.
-func (s *shard) place(producerID int64, k *kmsg.OffsetCommitKey) *committed {
-	if producerID == batch.NoProducerID {
-		return s.offsets.slot(k.Group, k.Topic, k.Partition)
+func (s *shard) place(producerID int64, k *kmsg.OffsetCommitKey) (table offsetTable, c *committed, fresh bool) {
+	if producerID != batch.NoProducerID {
+		c, fresh = s.pending.slot(producerID, k.Group, k.Topic, k.Partition)
+		return s.pending.byProducer[producerID].offsets, c, fresh
 	}
-	return s.pending.slot(producerID, k.Group, k.Topic, k.Partition)
+	c, fresh = s.offsets.slot(k.Group, k.Topic, k.Partition)
+	return s.offsets, c, fresh
 }
 
 func (s *shard) replayGroup(key, value []byte) error {
@@ -106,6 +116,9 @@ func (s *shard) replayGroup(key, value []byte) error {
 func (s *shard) Loaded(tx *coordinator.Tx) {
 	s.loaded = true
 	s.recount()
+	for id := range s.offsets.groups {
+		s.tell(id)
+	}
 	for _, g := range s.groups {
 		g.loaded(tx, s)
 	}
@@ -119,7 +132,11 @@ func (s *shard) Unloaded(tx *coordinator.Tx) {
 		g.unload(tx)
 	}
 	s.loaded = false
-	s.count(-s.counted)
+	s.count(0)
+	for id := range s.offsets.groups {
+		s.sizes.offsets.Delete(id)
+	}
+	s.given.clear()
 }
 
 // classic returns the classic group of that id: UNKNOWN_MEMBER_ID when there is none or it follows another protocol,

@@ -2,7 +2,6 @@ package group
 
 import (
 	"fmt"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -110,7 +109,7 @@ func BenchmarkReload(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				cfg := DefaultConfig()
-				sh := newShard(&cfg, nil, new(atomic.Int64))
+				sh := newShard(&cfg, nil)
 				loadAll(b, sh, raw)
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/commits, "ns/commit")

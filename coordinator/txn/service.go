@@ -6,19 +6,21 @@ import (
 
 	"grete/coordinator"
 	"grete/internal/clock"
+	"grete/internal/memory"
 )
 
 // Config holds Kafka's properties, named in comments.
 type Config struct {
-	MaxTimeoutMs     int32 // transaction.max.timeout.ms
-	IDExpirationMs   int64 // transactional.id.expiration.ms
-	AbortIntervalMs  int64 // transaction.abort.timed.out.transaction.cleanup.interval.ms
-	ExpiryIntervalMs int64 // transaction.remove.expired.transaction.cleanup.interval.ms
-	LoadBufferBytes  int   // transaction.state.log.load.buffer.size
-	CommitTimeoutMs  int64 // request.timeout.ms: until an append must be committed
-	AddRetryMs       int64 // add.partitions.to.txn.retry.backoff.max.ms: how long a write waits for the transaction before it
-	TwoPhaseCommit   bool  // transaction.two.phase.commit.enable
-	MarkerRetryMs    int64 // until a marker that failed is sent again
+	MaxTimeoutMs     int32           // transaction.max.timeout.ms
+	IDExpirationMs   int64           // transactional.id.expiration.ms
+	AbortIntervalMs  int64           // transaction.abort.timed.out.transaction.cleanup.interval.ms
+	ExpiryIntervalMs int64           // transaction.remove.expired.transaction.cleanup.interval.ms
+	LoadBufferBytes  int             // transaction.state.log.load.buffer.size
+	Loads            *memory.Account // that loads borrow from; nil: one of their own
+	CommitTimeoutMs  int64           // request.timeout.ms: until an append must be committed
+	AddRetryMs       int64           // add.partitions.to.txn.retry.backoff.max.ms: how long a write waits for the transaction before it
+	TwoPhaseCommit   bool            // transaction.two.phase.commit.enable
+	MarkerRetryMs    int64           // until a marker that failed is sent again
 }
 
 // DefaultConfig is Kafka 4.4's.
@@ -62,7 +64,7 @@ type op = coordinator.Op[*shard]
 func NewService(o Options) *Service {
 	s := &Service{o: o}
 	s.rt = coordinator.NewRuntime(coordinator.Options[*shard]{
-		Clock: o.Clock, Log: o.Log, CommitTimeoutMs: o.Config.CommitTimeoutMs, LoadBufferBytes: o.Config.LoadBufferBytes,
+		Clock: o.Clock, Log: o.Log, CommitTimeoutMs: o.Config.CommitTimeoutMs, LoadBufferBytes: o.Config.LoadBufferBytes, Loads: o.Config.Loads,
 		New: func(partition int32) *shard { return newShard(s, partition) },
 	})
 	return s

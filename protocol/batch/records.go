@@ -5,11 +5,14 @@ package batch
 const maxRecordsBytes = 1 << 30
 
 // Records iterates the batch's records, decompressing as a stream under limits; it ends after the first error.
-func (b Batch) Records() func(yield func(Record, error) bool) {
+func (b Batch) Records() func(yield func(Record, error) bool) { return b.RecordsWithin(0) }
+
+// RecordsWithin is Records that holds at most heldBytes of a compressed batch, 0 is no bound: ErrInflates when a record is larger.
+func (b Batch) RecordsWithin(heldBytes int) func(yield func(Record, error) bool) {
 	return func(yield func(Record, error) bool) {
 		var record Record
 		var headers []Header
-		err := b.eachRecord(recordWalk{limitBytes: maxRecordsBytes}, func(_ int32, v *recordView) bool {
+		err := b.eachRecord(recordWalk{limitBytes: maxRecordsBytes, heldBytes: heldBytes}, func(_ int32, v *recordView) bool {
 			headers = v.appendHeaders(headers[:0])
 			record = Record{
 				Offset:      b.BaseOffset() + int64(v.offsetDelta),

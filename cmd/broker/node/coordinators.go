@@ -10,7 +10,6 @@ import (
 	"grete/coordinator/group"
 	"grete/handlers"
 	"grete/internal/config"
-	"grete/internal/memory"
 	"grete/protocol/batch"
 )
 
@@ -37,8 +36,9 @@ func (n *Node) groupConfig(l config.Layers) (group.Config, error) {
 		MaxSessionTimeoutMs:             int32(l.Int("group.max.session.timeout.ms")),
 		InitialRebalanceDelayMs:         int32(l.Int("group.initial.rebalance.delay.ms")),
 		MaxSize:                         int(l.Int("group.max.size")),
-		MaxGroups:                       maxGroups(n.o.Memory.Groups),
 		Memory:                          n.o.Memory.Groups,
+		Joins:                           n.o.Memory.Joins,
+		Loads:                           n.o.Memory.Loads,
 		OffsetMetadataMaxBytes:          int(l.Int("offset.metadata.max.bytes")),
 		OffsetsRetentionMs:              l.Int("offsets.retention.minutes") * 60_000,
 		OffsetsRetentionCheckIntervalMs: l.Int("offsets.retention.check.interval.ms"),
@@ -47,11 +47,6 @@ func (n *Node) groupConfig(l config.Layers) (group.Config, error) {
 		LoadBufferBytes:                 int(l.Int("offsets.load.buffer.size")),
 		Codec:                           batch.Codec(l.Int("offsets.topic.compression.codec")),
 	}, err
-}
-
-// maxGroups bounds the broker's groups to what their share of the memory has room for.
-func maxGroups(a *memory.Account) int {
-	return int(min(a.ShareBytes()/group.GroupBytes, group.DefaultMaxGroups))
 }
 
 func consumerConfig(l config.Layers, assignors []string) group.ConsumerConfig {

@@ -94,7 +94,7 @@ var candidates = []string{
 // is answered and goes away with it, or it is refused and nothing is stored, or it belongs to what is switched off.
 func TestEveryDynamicPropertyIsAppliedOrRefused(t *testing.T) {
 	o := options(t, vfs.NewMem())
-	o.Memory = memory.New(4 << 30) // none of the candidates is cut to a share of it
+	o.Memory = memory.New(8 << 30) // none of the candidates is cut to a share of it
 	n := start(t, o)
 	cl := client(t, n)
 	topics := []string{"plain", "gzip", "lz4", "zstd"}

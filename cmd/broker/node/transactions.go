@@ -23,7 +23,7 @@ func (n *Node) startTransactions(context.Context) error {
 	n.onStop("markers to other brokers", func(context.Context) error { remote.Close(); return nil })
 	n.markers = &handlers.Markers{NodeID: n.o.Config.NodeID, Image: n.replicas.Image, Replicas: n.replicas, Groups: n.groups, Remote: remote}
 	n.txns = txn.NewService(txn.Options{
-		Config: txnConfig(n.o.Config.Layers), Clock: n.o.Clock, Log: n.o.Log, Markers: n.markers,
+		Config: n.txnConfig(n.o.Config.Layers), Clock: n.o.Clock, Log: n.o.Log, Markers: n.markers,
 		Partitions:         func() int32 { return n.partitionsOf(transactionsTopic, "transaction.state.log.num.partitions") },
 		TransactionVersion: func() int16 { return n.image().Feature("transaction.version") },
 		NextProducerID:     func(got func(int64, error)) { n.producers.Next(got) },
@@ -32,13 +32,14 @@ func (n *Node) startTransactions(context.Context) error {
 	return nil
 }
 
-func txnConfig(l config.Layers) txn.Config {
+func (n *Node) txnConfig(l config.Layers) txn.Config {
 	c := txn.DefaultConfig()
 	c.MaxTimeoutMs = int32(l.Int("transaction.max.timeout.ms"))
 	c.IDExpirationMs = l.Int("transactional.id.expiration.ms")
 	c.AbortIntervalMs = l.Int("transaction.abort.timed.out.transaction.cleanup.interval.ms")
 	c.ExpiryIntervalMs = l.Int("transaction.remove.expired.transaction.cleanup.interval.ms")
 	c.LoadBufferBytes = int(l.Int("transaction.state.log.load.buffer.size"))
+	c.Loads = n.o.Memory.Loads
 	c.CommitTimeoutMs = l.Int("request.timeout.ms")
 	c.AddRetryMs = l.Int("add.partitions.to.txn.retry.backoff.max.ms")
 	c.TwoPhaseCommit = l.Bool("transaction.two.phase.commit.enable")
