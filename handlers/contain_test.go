@@ -33,8 +33,8 @@ func (l *lockedBuffer) String() string {
 
 // A handler that fails costs its connection, not the broker.
 func TestFailedHandlerClosesItsConnection(t *testing.T) {
-	const listGroups = 16
-	was := clientAPIs.rows[listGroups]
+	const listTransactions = 66
+	was := clientAPIs.rows[listTransactions]
 	failing := *was
 	failing.Handle = func(*Broker, context.Context, *protocol.Request) {
 		var missing *kmsg.MetadataResponse
@@ -42,11 +42,11 @@ func TestFailedHandlerClosesItsConnection(t *testing.T) {
 	}
 	var log lockedBuffer
 	r := newRig(t, withBroker(func(b *Broker) { b.Log = zerolog.New(&log) }))
-	clientAPIs.rows[listGroups] = &failing
-	defer func() { clientAPIs.rows[listGroups] = was }()
+	clientAPIs.rows[listTransactions] = &failing
+	defer func() { clientAPIs.rows[listTransactions] = was }()
 	other := r.dial()
 	w := r.dial()
-	w.send(kmsg.NewPtrListGroupsRequest())
+	w.send(kmsg.NewPtrListTransactionsRequest())
 	w.expectClose()
 	metadata := kmsg.NewPtrMetadataRequest()
 	other.receive(metadata, other.send(metadata))

@@ -14,6 +14,8 @@ const (
 	groupBytes             = 4 << 10
 	logDirPartitionBytes   = 200
 	fetchPartitionBytes    = 400
+	listedGroupBytes       = 300
+	fetchedOffsetBytes     = 150
 	// fewFetched partitions of a Fetch are not weighed: a Fetch may be parked, and most are.
 	fewFetched = 4096
 )
@@ -33,10 +35,37 @@ func (b *Broker) Weigh(r *protocol.Request) int64 {
 		return int64(len(req.Groups)) * groupBytes
 	case *kmsg.ConsumerGroupDescribeRequest:
 		return int64(len(req.Groups)) * groupBytes
+	case *kmsg.ListGroupsRequest:
+		return b.Groups.GroupCount() * listedGroupBytes
+	case *kmsg.OffsetFetchRequest:
+		return b.weighOffsets(req)
 	case *kmsg.FetchRequest:
 		return weighFetch(req)
 	}
 	return 0
+}
+
+// weighOffsets knows what groups have committed that is much; of what is asked for by name, many partitions count, too.
+func (b *Broker) weighOffsets(req *kmsg.OffsetFetchRequest) int64 {
+	if req.Version < 8 {
+		return b.weighGroupOffsets(oneFetchGroup(req))
+	}
+	bytes := int64(0)
+	for _, g := range req.Groups {
+		bytes += b.weighGroupOffsets(g)
+	}
+	return bytes
+}
+
+func (b *Broker) weighGroupOffsets(g kmsg.OffsetFetchRequestGroup) int64 {
+	partitions := 0
+	for _, t := range g.Topics {
+		partitions += len(t.Partitions)
+	}
+	if g.Topics != nil && partitions <= fewFetched {
+		return 0
+	}
+	return int64(partitions)*fetchedOffsetBytes + 2*b.Groups.OffsetsBytes(g.Group)
 }
 
 // weighTopics is for some topics of average size, or for all.
