@@ -1,12 +1,15 @@
 package faults
 
 import (
+	"bufio"
 	"context"
 	"encoding/binary"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -65,12 +68,45 @@ func ownGroup() (dir, file string) {
 // startSmall runs a broker with default settings where there is little memory.
 func startSmall(t *testing.T, p properties) *kafka.Broker {
 	t.Helper()
-	b := startUnder(t, t.TempDir(), p, limited(t, smallMachine)...)
+	return startWith(t, t.TempDir(), p, smallMachine)
+}
+
+// startWith runs a broker in dir, where there is so much memory.
+func startWith(t *testing.T, dir string, p properties, memoryBytes int64) *kafka.Broker {
+	t.Helper()
+	b := startUnder(t, dir, p, limited(t, memoryBytes)...)
 	waitFor(t, "the limit to be known", func() bool {
-		return strings.Contains(logOf(b), fmt.Sprintf(`"memory":%d,`, smallMachine))
+		return strings.Contains(logOf(b), fmt.Sprintf(`"memory":%d,`, memoryBytes))
 	})
 	return b
 }
+
+// metricSum is the sum of what a broker shows of a metric, over its labels.
+func metricSum(t *testing.T, b *kafka.Broker, name string) (sum float64) {
+	t.Helper()
+	found := adminAddress.FindAllStringSubmatch(logOf(b), -1)
+	if len(found) == 0 {
+		t.Fatal("the broker tells no address of its metrics")
+	}
+	resp, err := http.Get("http://" + found[len(found)-1][1] + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+		line := lines.Text()
+		if rest, ok := strings.CutPrefix(line, name); ok && (rest[0] == ' ' || rest[0] == '{') {
+			v, err := strconv.ParseFloat(line[strings.LastIndexByte(line, ' ')+1:], 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum += v
+		}
+	}
+	return sum
+}
+
+var adminAddress = regexp.MustCompile(`"address":"([^"]*)"[^\n]*"message":"metrics and health"`)
 
 // assertLives fails when the broker has ended.
 func assertLives(t *testing.T, b *kafka.Broker) {
@@ -227,66 +263,5 @@ func TestFetchOfAbsentPartitionsInLittleMemory(t *testing.T) {
 			t.Fatalf("%d topics in the answer", len(answer.Topics))
 		}
 	}
-	assertLives(t, b)
-}
-
-// keyedRecord is a record with a key and a value of n zeros.
-func keyedRecord(key string, n int) []byte {
-	b := []byte{0, 0, 0} // attributes, timestamp, offset
-	b = append(binary.AppendVarint(b, int64(len(key))), key...)
-	b = append(binary.AppendVarint(b, int64(n)), make([]byte, n)...)
-	b = append(b, 0)
-	return append(binary.AppendVarint(nil, int64(len(b))), b...)
-}
-
-// Records that inflate a thousandfold and more: what is too large to be compacted makes its log uncleanable, and many at once are compressed anew in turn.
-func TestInflatingRecordsInLittleMemory(t *testing.T) {
-	b := startSmall(t, properties{"log.cleaner.backoff.ms": "200", "log.segment.bytes": "1048576"})
-	createTopic(t, b, "compacted", 1, properties{"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01", "segment.ms": "500"})
-	createTopic(t, b, "converted", 1, properties{"compression.type": "gzip"})
-	produceTo := func(topic string, records []byte) int16 {
-		nc := dial(t, b)
-		defer nc.Close()
-		_ = nc.SetDeadline(time.Now().Add(2 * time.Minute))
-		return call[*kmsg.ProduceResponse](t, nc, 9, produceRequest(topic, records)).Topics[0].Partitions[0].ErrorCode
-	}
-	bomb := goodBatch(nil).with(func(b *rawBatch) { b.codec, b.payload = codecZstd, compress(codecZstd, keyedRecord("a", 120<<20)) }).bytes()
-	for range 6 {
-		if code := produceTo("compacted", bomb); code != 0 {
-			t.Fatalf("error %d", code)
-		}
-	}
-	waitFor(t, "the segment to roll", func() bool {
-		return produceTo("compacted", goodBatch(nil).with(func(b *rawBatch) { b.payload = keyedRecord("b", 10) }).bytes()) == 0 &&
-			strings.Contains(logOf(b), "compaction failed")
-	})
-	if n := strings.Count(logOf(b), "inflate to more than may be held in memory"); n != 1 {
-		t.Errorf("%d lines say that the log cannot be compacted", n)
-	}
-	t.Logf("after compaction at most %d MiB were resident", peakBytes(t, b)>>20)
-	large := goodBatch(nil).with(func(b *rawBatch) { b.codec, b.payload = codecZstd, compress(codecZstd, keyedRecord("a", 30<<20)) }).bytes()
-	answers := make(chan int16, 40)
-	for range cap(answers) {
-		go func() {
-			nc, err := net.Dial("tcp", b.Addr)
-			if err != nil {
-				answers <- -100
-				return
-			}
-			defer nc.Close()
-			resp, err := try[*kmsg.ProduceResponse](nc, 9, produceRequest("converted", large))
-			if err != nil {
-				answers <- -101
-				return
-			}
-			answers <- resp.Topics[0].Partitions[0].ErrorCode
-		}()
-	}
-	for range cap(answers) {
-		if code := <-answers; code != 0 {
-			t.Errorf("converted: error %d", code)
-		}
-	}
-	t.Logf("at most %d MiB were resident", peakBytes(t, b)>>20)
 	assertLives(t, b)
 }

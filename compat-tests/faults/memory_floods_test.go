@@ -1,0 +1,117 @@
+package faults
+
+import (
+	"fmt"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// pipelined sends n requests without waiting for answers, and counts those by their error code.
+func pipelined(t *testing.T, nc net.Conn, n int, version int16, make func(i int) kmsg.Request, code func(kmsg.Response) int16) map[int16]int {
+	t.Helper()
+	_ = nc.SetDeadline(time.Now().Add(10 * time.Minute))
+	go func() {
+		for i := range n {
+			if _, err := nc.Write(requestFrame(version, make(i))); err != nil {
+				return // the reader sees it, too
+			}
+		}
+	}()
+	counts, kind := map[int16]int{}, make(0)
+	kind.SetVersion(version)
+	for i := range n {
+		body, err := readAnswer(nc)
+		if err != nil {
+			t.Fatalf("answer %d: %v", i, err)
+		}
+		resp := kind.ResponseKind()
+		if body = body[4:]; resp.IsFlexible() {
+			body = body[1:]
+		}
+		if err := resp.ReadFrom(body); err != nil {
+			t.Fatal(err)
+		}
+		counts[code(resp)]++
+	}
+	return counts
+}
+
+const (
+	coordinatorLoading = 14
+	memberIDRequired   = 79
+)
+
+// A million producer ids of one client: each is taken, and the log forgets those that were silent for longest.
+func TestMillionProducerIDsInLittleMemory(t *testing.T) {
+	b := startSmall(t, nil)
+	createTopic(t, b, "flood", 1, nil)
+	began, n := time.Now(), scaled(1_000_000)
+	counts := pipelined(t, dial(t, b), n, 9, func(i int) kmsg.Request {
+		records := goodBatch([]byte("v")).with(func(b *rawBatch) { b.producerID, b.epoch, b.sequence = int64(1e6+i), 0, 0 })
+		return produceRequest("flood", records.bytes())
+	}, func(r kmsg.Response) int16 { return r.(*kmsg.ProduceResponse).Topics[0].Partitions[0].ErrorCode })
+	used, share := metricSum(t, b, `kafka_server_memory_used_bytes{borrower="producers"}`), metricSum(t, b, `kafka_server_memory_share_bytes{borrower="producers"}`)
+	t.Logf("%v in %v; producers hold %.1f of %.1f MiB; at most %d MiB were resident", counts, time.Since(began).Round(time.Millisecond), used/(1<<20), share/(1<<20), peakBytes(t, b)>>20)
+	if counts[0] != n || used == 0 || used > 2*share {
+		t.Error("not what is to be")
+	}
+	assertLives(t, b)
+}
+
+// A hundred thousand groups of one client, which it makes by joining, and as many that it makes by committing: as many as their share of the
+// memory has room for, then a code with which clients try again. Groups that are there are served.
+func TestManyGroupsInLittleMemory(t *testing.T) {
+	b := startSmall(t, nil)
+	createTopic(t, b, "there", 1, nil)
+	nc := dial(t, b)
+	waitForCoordinator(t, nc)
+	began, n := time.Now(), scaled(100_000)
+	commit := func(group string) kmsg.Request {
+		req := kmsg.NewPtrOffsetCommitRequest()
+		req.Group, req.Generation = group, -1
+		metadata := string(make([]byte, 4000))
+		req.Topics = []kmsg.OffsetCommitRequestTopic{{Topic: "there", Partitions: []kmsg.OffsetCommitRequestTopicPartition{{Metadata: &metadata}}}}
+		return req
+	}
+	commits := func(r kmsg.Response) int16 { return r.(*kmsg.OffsetCommitResponse).Topics[0].Partitions[0].ErrorCode }
+	counts := pipelined(t, nc, n, 8, func(i int) kmsg.Request { return commit(fmt.Sprint("committed-", i)) }, commits)
+	joins := pipelined(t, nc, n, 4, func(i int) kmsg.Request { return joinOf(fmt.Sprint("joined-", i)) }, joinCode)
+	used, share := metricSum(t, b, `kafka_server_memory_used_bytes{borrower="groups"}`), metricSum(t, b, `kafka_server_memory_share_bytes{borrower="groups"}`)
+	t.Logf("commits %v, joins %v in %v; groups hold %.1f of %.1f MiB; at most %d MiB were resident", counts, joins, time.Since(began).Round(time.Millisecond), used/(1<<20), share/(1<<20), peakBytes(t, b)>>20)
+	if counts[0] == 0 || counts[0]+counts[coordinatorLoading] != n || joins[memberIDRequired]+joins[coordinatorLoading] != n || used > 1.1*share {
+		t.Error("not what is to be")
+	}
+	if long && (counts[coordinatorLoading] == 0 || joins[coordinatorLoading] == 0) {
+		t.Error("none was refused")
+	}
+	if again := pipelined(t, nc, 1, 8, func(int) kmsg.Request { return commit("committed-0") }, commits); again[0] != 1 {
+		t.Errorf("a group that is there: %v", again)
+	}
+	assertLives(t, b)
+}
+
+func joinOf(group string) kmsg.Request {
+	req := kmsg.NewPtrJoinGroupRequest()
+	req.Group, req.SessionTimeoutMillis, req.RebalanceTimeoutMillis, req.ProtocolType = group, 30*60*1000, 6000, "consumer"
+	req.Protocols = []kmsg.JoinGroupRequestProtocol{{Name: "range", Metadata: make([]byte, 100)}}
+	return req
+}
+
+func joinCode(r kmsg.Response) int16 { return r.(*kmsg.JoinGroupResponse).ErrorCode }
+
+// A hundred thousand members of one group that get an id and never join with it: the coordinator remembers the last of them.
+func TestManyPendingJoinsInLittleMemory(t *testing.T) {
+	b := startSmall(t, nil)
+	nc := dial(t, b)
+	waitForCoordinator(t, nc)
+	began, n := time.Now(), scaled(100_000)
+	joins := pipelined(t, nc, n, 4, func(int) kmsg.Request { return joinOf("crowd") }, joinCode)
+	t.Logf("%v in %v; at most %d MiB were resident", joins, time.Since(began).Round(time.Millisecond), peakBytes(t, b)>>20)
+	if joins[memberIDRequired] != n {
+		t.Error("not all got an id")
+	}
+	assertLives(t, b)
+}
