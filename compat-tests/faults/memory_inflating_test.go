@@ -62,8 +62,8 @@ func TestCompactionOfInflatingRecordsInLittleMemory(t *testing.T) {
 					t.Fatalf("error %d", code)
 				}
 			}
-			small := goodBatch(nil).with(func(b *rawBatch) { b.payload = keyedRecord("b", 10) }).bytes()
 			waitFor(t, "the segment to roll", func() bool {
+				small := goodBatch(nil).with(func(b *rawBatch) { b.payload = keyedRecord("b", 10) }).bytes() // of now
 				return produceOnce(t, b, "compacted", small) == 0 && strings.Contains(logOf(b), "compaction failed")
 			})
 			assertUncleanable(t, b, 1)
