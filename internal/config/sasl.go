@@ -20,6 +20,18 @@ var saslProperties = map[string]struct{ all, listener, mechanism bool }{
 	"sasl.mechanism.inter.broker.protocol": {all: true},
 	"sasl.server.max.receive.size":         {all: true, listener: true},
 	"connections.max.reauth.ms":            {all: true, listener: true, mechanism: true},
+
+	"sasl.oauthbearer.allow.unverified.audience":          {all: true, listener: true},
+	"sasl.oauthbearer.allow.unverified.issuer":            {all: true, listener: true},
+	"sasl.oauthbearer.clock.skew.seconds":                 {all: true, listener: true},
+	"sasl.oauthbearer.expected.audience":                  {all: true, listener: true},
+	"sasl.oauthbearer.expected.issuer":                    {all: true, listener: true},
+	"sasl.oauthbearer.jwks.endpoint.refresh.ms":           {all: true, listener: true},
+	"sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms": {all: true, listener: true},
+	"sasl.oauthbearer.jwks.endpoint.retry.backoff.ms":     {all: true, listener: true},
+	"sasl.oauthbearer.jwks.endpoint.url":                  {all: true, listener: true},
+	"sasl.oauthbearer.sub.claim.name":                     {all: true, listener: true},
+	"sasl.server.callback.handler.class":                  {mechanism: true}, // of OAUTHBEARER, with the one value that means what is done
 	// Our own.
 	"sasl.bootstrap.users":  {all: true},
 	"sasl.node.password":    {all: true},
@@ -38,17 +50,27 @@ func honouredSASL(name string) bool {
 		return at.listener
 	}
 	mechanism, property, _ := strings.Cut(property, ".")
+	if property == "sasl.server.callback.handler.class" && !strings.EqualFold(mechanism, sasl.OAuthBearer) {
+		return false
+	}
 	return slices.Contains(mechanisms, strings.ToUpper(mechanism)) && saslProperties[property].mechanism
 }
 
-// mechanisms are those that a listener can have.
-var mechanisms = []string{sasl.Plain, sasl.ScramSHA256, sasl.ScramSHA512}
+// mechanisms are those that a listener can have; nodeMechanisms those by which a node can log in to another.
+var (
+	mechanisms     = []string{sasl.Plain, sasl.ScramSHA256, sasl.ScramSHA512, sasl.OAuthBearer}
+	nodeMechanisms = mechanisms[:3]
+)
+
+// bearerHandler is Kafka's class that does what is done here for OAUTHBEARER. Kafka takes unsigned tokens without it.
+const bearerHandler = "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
 
 // loginModules are Kafka's, by mechanism.
 var loginModules = map[string]string{
 	sasl.Plain:       "org.apache.kafka.common.security.plain.PlainLoginModule",
 	sasl.ScramSHA256: "org.apache.kafka.common.security.scram.ScramLoginModule",
 	sasl.ScramSHA512: "org.apache.kafka.common.security.scram.ScramLoginModule",
+	sasl.OAuthBearer: "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule",
 }
 
 // Mechanism is a SASL mechanism as a listener has it.
@@ -189,6 +211,35 @@ func (b *Broker) checkMechanisms(st *static, l Listener) error {
 		if err := b.checkJAAS(l, mechanism); err != nil {
 			return st.refuse(mechanismProperty(l, mechanism, "sasl.jaas.config"), err.Error())
 		}
+		if mechanism == sasl.OAuthBearer {
+			if err := b.checkBearer(st, l); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// checkBearer wants keys that tokens are checked with, from an address that is allowed, and refuses to take anybody's tokens unless that is asked for, as Kafka's
+// BrokerJwtValidator does.
+func (b *Broker) checkBearer(st *static, l Listener) error {
+	const endpoint, allowed = "sasl.oauthbearer.jwks.endpoint.url", "org.apache.kafka.sasl.oauthbearer.allowed.urls"
+	handler := mechanismProperty(l, sasl.OAuthBearer, "sasl.server.callback.handler.class")
+	switch text := b.ListenerText(l.Name, endpoint); {
+	case b.Static[handler] != "" && trim(b.Static[handler]) != bearerHandler:
+		return st.refuse(handler, "the only class is "+bearerHandler)
+	case text == "":
+		return st.refuse(endpoint, "OAUTHBEARER on listener "+l.Name+" needs the keys that tokens are signed with; tokens without a signature are not taken")
+	case !strings.HasPrefix(text, "file:///") && !strings.HasPrefix(text, "https://") && !strings.HasPrefix(text, "http://"):
+		return st.refuse(endpoint, "must begin with https://, http:// or file:///")
+	case !slices.Contains(SplitList(b.Text(allowed)), text):
+		return st.refuse(endpoint, "must be one of "+allowed)
+	}
+	for _, claim := range []string{"audience", "issuer"} {
+		name, unverified := "sasl.oauthbearer.expected."+claim, "sasl.oauthbearer.allow.unverified."+claim
+		if b.ListenerText(l.Name, name) == "" && b.ListenerText(l.Name, unverified) != "true" {
+			return st.refuse(name, "OAUTHBEARER on listener "+l.Name+" needs it, or "+unverified+"=true")
+		}
 	}
 	return nil
 }
@@ -215,8 +266,8 @@ func (b *Broker) checkNodeLogin(st *static, l Listener) error {
 	name := b.nodeMechanism(l)
 	listens := slices.ContainsFunc(slices.Concat(b.Listeners, b.Controllers), func(o Listener) bool { return o.Name == l.Name })
 	switch {
-	case !slices.Contains(mechanisms, mechanism):
-		return st.refuse(name, "this mechanism is not implemented; there are "+strings.Join(mechanisms, ", "))
+	case !slices.Contains(nodeMechanisms, mechanism):
+		return st.refuse(name, "this mechanism is not implemented between nodes; there are "+strings.Join(nodeMechanisms, ", "))
 	case listens && !slices.Contains(SplitList(b.ListenerText(l.Name, "sasl.enabled.mechanisms")), mechanism):
 		return st.refuse(name, "must be among sasl.enabled.mechanisms of listener "+l.Name)
 	case username == "" || password == "":

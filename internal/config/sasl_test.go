@@ -51,6 +51,8 @@ func TestSASLAlone(t *testing.T) {
 		"listeners=SASL_PLAINTEXT://:1\nsasl.enabled.mechanisms=SCRAM-SHA-256\nsasl.bootstrap.users=a:hunter2",
 		"listeners=SASL_PLAINTEXT://:1\nsasl.enabled.mechanisms=PLAIN\n" + plainUsers,
 		"listeners=SASL_PLAINTEXT://:1\nsasl.enabled.mechanisms=PLAIN\nsasl.plain.users.file=x",
+		"listeners=SASL_PLAINTEXT://:1\nsasl.enabled.mechanisms=OAUTHBEARER\nsasl.oauthbearer.jwks.endpoint.url=file:///k\norg.apache.kafka.sasl.oauthbearer.allowed.urls=https://x/y,file:///k\n" +
+			"sasl.oauthbearer.expected.audience=a,b\nsasl.oauthbearer.allow.unverified.issuer=true\nlistener.name.sasl_plaintext.oauthbearer.sasl.server.callback.handler.class=" + bearerHandler,
 	} {
 		if _, err := Load(Sources{FileName: "f", File: []byte(file)}); err != nil {
 			t.Error(err)
@@ -59,6 +61,8 @@ func TestSASLAlone(t *testing.T) {
 }
 
 func TestSASLRefusals(t *testing.T) {
+	const bearer = "listeners=SASL_PLAINTEXT://:1\nsasl.enabled.mechanisms=OAUTHBEARER\n"
+	const keys = "sasl.oauthbearer.jwks.endpoint.url=file:///k\norg.apache.kafka.sasl.oauthbearer.allowed.urls=file:///k,https://x/y\n"
 	const two = "listeners=SASL_PLAINTEXT://:1,CONTROLLER://:2\nlistener.security.protocol.map=SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT\n"
 	for file, want := range map[string]string{
 		"listeners=SASL_PLAINTEXT://:1":                                                                                                                   "config: sasl.enabled.mechanisms= (): listener SASL_PLAINTEXT has mechanism GSSAPI, which is not implemented",
@@ -73,10 +77,18 @@ func TestSASLRefusals(t *testing.T) {
 		"sasl.bootstrap.users=SCRAM-SHA-256=[name=a,password=hunter2,iterations=1]":                                                                       "user 1: iterations must be from 4096 to 16384",
 		"sasl.bootstrap.users=a:hunter2;hunter2":                                                                                                          "user 2: not name:password",
 		"listener.name.plaintext.plain.sasl.server.callback.handler.class=a.B":                                                                            "protects, and is not implemented",
-		two + "sasl.enabled.mechanisms=SCRAM-SHA-256":                                                                                                     "sasl.mechanism.inter.broker.protocol= (): this mechanism is not implemented",
+		two + "sasl.enabled.mechanisms=SCRAM-SHA-256":                                                                                                     "sasl.mechanism.inter.broker.protocol= (): this mechanism is not implemented between nodes",
 		two + "sasl.enabled.mechanisms=SCRAM-SHA-256\nsasl.mechanism.inter.broker.protocol=PLAIN":                                                         "must be among sasl.enabled.mechanisms of listener SASL_PLAINTEXT",
 		two + "sasl.enabled.mechanisms=PLAIN\nsasl.plain.users.file=x\nsasl.mechanism.inter.broker.protocol=PLAIN":                                        "this node has no username and password",
 		"listeners=SASL_PLAINTEXT://:1\nsasl.enabled.mechanisms=SCRAM-SHA-256\nlistener.name.sasl_plaintext.scram-sha-256.sasl.jaas.config=a.B required;": "the login module of SCRAM-SHA-256 is " + scramModule,
+		bearer: "sasl.oauthbearer.jwks.endpoint.url= (): OAUTHBEARER on listener SASL_PLAINTEXT needs the keys",
+		bearer + "sasl.oauthbearer.jwks.endpoint.url=https://a/b": "must be one of org.apache.kafka.sasl.oauthbearer.allowed.urls",
+		bearer + "sasl.oauthbearer.jwks.endpoint.url=ldap://a/b":  "must begin with https://",
+		bearer + keys: "sasl.oauthbearer.expected.",
+		bearer + keys + "sasl.oauthbearer.expected.audience=a":                                     "sasl.oauthbearer.expected.issuer= (): OAUTHBEARER on listener SASL_PLAINTEXT needs it",
+		bearer + "listener.name.sasl_plaintext.oauthbearer.sasl.server.callback.handler.class=a.B": "the only class is",
+		bearer + "sasl.oauthbearer.jwt.validator.class=a.B":                                        "protects, and is not implemented",
+		bearer + "sasl.oauthbearer.token.endpoint.url=https://a":                                   "protects, and is not implemented",
 	} {
 		_, err := Load(Sources{FileName: "f", File: []byte(file)})
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "\n") {

@@ -26,7 +26,7 @@ var used = []string{
 	"log.cleaner.io.max.bytes.per.second", "log.cleaner.threads", "log.dir", "log.dirs", "log.flush.offset.checkpoint.interval.ms",
 	"log.retention.check.interval.ms", "log.scrub.interval.ms", "log.scrub.io.max.bytes.per.second", "max.connection.creation.rate", "max.connections", "max.connections.per.ip", "max.connections.per.ip.overrides",
 	"max.incremental.fetch.session.cache.slots", "max.request.partition.size.limit", "metadata.log.dir", "node.id", "num.partitions",
-	"num.replica.fetchers", "num.recovery.threads.per.data.dir", "offset.metadata.max.bytes", "offsets.commit.timeout.ms", "offsets.load.buffer.size",
+	"num.replica.fetchers", "org.apache.kafka.sasl.oauthbearer.allowed.urls", "num.recovery.threads.per.data.dir", "offset.metadata.max.bytes", "offsets.commit.timeout.ms", "offsets.load.buffer.size",
 	"offsets.retention.check.interval.ms", "offsets.retention.minutes", "offsets.topic.compression.codec",
 	"offsets.topic.num.partitions", "offsets.topic.replication.factor", "offsets.topic.segment.bytes", "process.roles",
 	"producer.id.expiration.check.interval.ms", "producer.id.expiration.ms", "queued.max.request.bytes", "replica.fetch.backoff.ms", "replica.fetch.max.bytes", "replica.fetch.min.bytes",

@@ -35,9 +35,10 @@ type Node struct {
 	logDefaults logstore.Config
 
 	security      security
-	plainUsers    sasl.Users                 // of sasl.plain.users.file
-	logins        map[string]*protocol.Login // by the listener of other nodes that it is for
-	scramSecret   []byte                     // see sasl.ScramServer
+	plainUsers    sasl.Users                  // of sasl.plain.users.file
+	logins        map[string]*protocol.Login  // by the listener of other nodes that it is for
+	scramSecret   []byte                      // see sasl.ScramServer
+	bearers       map[string]*sasl.TokenRules // by listener
 	bootstrap     []metadata.Record
 	sockets       *sockets
 	quorum        *quorum

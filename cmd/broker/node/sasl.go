@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"grete/cluster/metadata"
@@ -22,7 +23,7 @@ const (
 )
 
 // openSASL reads who may log in by PLAIN, how this node logs in to others, and whom a new cluster knows.
-func (n *Node) openSASL(context.Context) error {
+func (n *Node) openSASL(ctx context.Context) error {
 	n.scramSecret = make([]byte, scramSecretBytes)
 	n.random(n.scramSecret)
 	if name := n.o.Config.Text("sasl.plain.users.file"); name != "" {
@@ -39,6 +40,17 @@ func (n *Node) openSASL(context.Context) error {
 		if login := n.loginTo(l); login != nil {
 			n.logins[l.Name] = login
 		}
+	}
+	n.bearers = map[string]*sasl.TokenRules{}
+	for _, l := range slices.Concat(n.o.Config.Listeners, n.o.Config.Controllers) {
+		if !l.Protocol.UsesSASL() || !slices.ContainsFunc(n.o.Config.Mechanisms(l), func(m config.Mechanism) bool { return m.Name == sasl.OAuthBearer }) {
+			continue
+		}
+		rules, err := n.bearerOf(ctx, l)
+		if err != nil {
+			return err
+		}
+		n.bearers[l.Name] = rules
 	}
 	return n.openBootstrap()
 }
@@ -87,13 +99,17 @@ func (n *Node) saslOf(l config.Listener) *protocol.SASL {
 		MaxReceiveBytes: int(cfg.ListenerInt(l.Name, "sasl.server.max.receive.size")), FailureDelay: millis(cfg.Int("connection.failed.authentication.delay.ms")),
 	}
 	for _, m := range cfg.Mechanisms(l) {
-		out.Mechanisms = append(out.Mechanisms, protocol.SASLMechanism{Name: m.Name, Begin: n.mechanism(m), MaxSession: time.Duration(m.MaxReauthMs) * time.Millisecond})
+		out.Mechanisms = append(out.Mechanisms, protocol.SASLMechanism{Name: m.Name, Begin: n.mechanism(l, m), MaxSession: time.Duration(m.MaxReauthMs) * time.Millisecond})
 	}
 	return out
 }
 
 // mechanism begins exchanges of a mechanism of a listener.
-func (n *Node) mechanism(m config.Mechanism) func() sasl.Exchange {
+func (n *Node) mechanism(l config.Listener, m config.Mechanism) func() sasl.Exchange {
+	if m.Name == sasl.OAuthBearer {
+		rules := n.bearers[l.Name]
+		return func() sasl.Exchange { return sasl.NewOAuthBearer(rules) }
+	}
 	if h, scram := sasl.HashOf(m.Name); scram {
 		server := &sasl.ScramServer{Hash: h, Secret: n.scramSecret, Random: n.random, Lookup: func(user string) (sasl.Credential, bool) { return n.scramCredential(user, h) }}
 		return server.Begin
