@@ -6,6 +6,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"grete/cluster/metadata"
+	"grete/cluster/metadata/acl"
 	"grete/protocol"
 )
 
@@ -30,48 +32,122 @@ func (e aclElement) known() bool {
 
 const unknownElements = "ACL request with unknown elements"
 
-// DescribeACLs has nothing to describe without an authorizer.
-func DescribeACLs(_ *Broker, _ context.Context, r *protocol.Request) {
+// DescribeACLs serves versions 1–3, from this broker's image.
+func DescribeACLs(b *Broker, _ context.Context, r *protocol.Request) {
 	req := r.Body.(*kmsg.DescribeACLsRequest)
 	if !(aclElement{req.ResourceType, req.ResourcePatternType, req.Operation, req.PermissionType}).known() {
 		r.Abort(unknownElements)
 		return
 	}
 	resp := req.ResponseKind().(*kmsg.DescribeACLsResponse)
-	resp.ErrorCode, resp.ErrorMessage = kerr.SecurityDisabled.Code, kmsg.StringPtr(noAuthorizerOnBroker)
+	switch {
+	case !b.mayCluster(r, kmsg.ACLOperationDescribe):
+		resp.ErrorCode, resp.ErrorMessage = clusterUnauthorized, kmsg.StringPtr(clusterUnauthorizedText)
+	case b.Authorizer == nil:
+		resp.ErrorCode, resp.ErrorMessage = kerr.SecurityDisabled.Code, kmsg.StringPtr(noAuthorizerOnBroker)
+	default:
+		resp.ErrorMessage = new(string)
+		resp.Resources = describedACLs(b.Image(), acl.Filter{
+			ResourceType: req.ResourceType, ResourceName: req.ResourceName, PatternType: req.ResourcePatternType,
+			Principal: req.Principal, Host: req.Host, Operation: req.Operation, Permission: req.PermissionType,
+		})
+	}
 	r.Respond(resp)
 }
 
-// CreateACLs refuses each ACL without an authorizer.
-func CreateACLs(_ *Broker, _ context.Context, r *protocol.Request) {
+// describedACLs has the ACLs that a filter chooses, by their patterns.
+func describedACLs(im *metadata.Image, f acl.Filter) []kmsg.DescribeACLsResponseResource {
+	var out []kmsg.DescribeACLsResponseResource
+	var patterns lookup[metadata.ACLPattern]
+	for e := range im.ACLs() {
+		if !f.Matches(e) {
+			continue
+		}
+		at, again := patterns.add(e.Pattern())
+		if !again {
+			res := kmsg.NewDescribeACLsResponseResource()
+			res.ResourceType, res.ResourceName = kmsg.ACLResourceType(e.ResourceType), e.ResourceName
+			res.ResourcePatternType = kmsg.ACLResourcePatternType(e.PatternType)
+			out = append(out, res)
+		}
+		entry := kmsg.NewDescribeACLsResponseResourceACL()
+		entry.Principal, entry.Host = e.Principal, e.Host
+		entry.Operation, entry.PermissionType = kmsg.ACLOperation(e.Operation), kmsg.ACLPermissionType(e.PermissionType)
+		out[at].ACLs = append(out[at].ACLs, entry)
+	}
+	return out
+}
+
+// mayAlterACLs returns why ACLs cannot be changed by this client, nil when they can.
+func (b *Broker) mayAlterACLs(r *protocol.Request) *apiError {
+	switch {
+	case !b.mayCluster(r, kmsg.ACLOperationAlter):
+		return &apiError{clusterUnauthorized, clusterUnauthorizedText}
+	case b.Authorizer == nil:
+		return &apiError{kerr.SecurityDisabled.Code, noAuthorizerOnController}
+	}
+	return nil
+}
+
+// CreateACLs serves versions 1–3; the controller decides.
+func CreateACLs(b *Broker, ctx context.Context, r *protocol.Request) {
 	req := r.Body.(*kmsg.CreateACLsRequest)
-	resp := req.ResponseKind().(*kmsg.CreateACLsResponse)
 	for _, c := range req.Creations {
 		if !(aclElement{c.ResourceType, c.ResourcePatternType, c.Operation, c.PermissionType}).known() {
 			r.Abort(unknownElements)
 			return
 		}
+	}
+	refused := b.mayAlterACLs(r)
+	if refused == nil {
+		resp, err := b.change(ctx, r, req)
+		if err == nil {
+			r.Respond(resp)
+			return
+		}
+		refused = &apiError{Code: codeOf(err)}
+	}
+	resp := req.ResponseKind().(*kmsg.CreateACLsResponse)
+	for range req.Creations {
 		result := kmsg.NewCreateACLsResponseResult()
-		result.ErrorCode, result.ErrorMessage = kerr.SecurityDisabled.Code, kmsg.StringPtr(noAuthorizerOnController)
+		result.ErrorCode, result.ErrorMessage = refused.Code, textOf(refused)
 		resp.Results = append(resp.Results, result)
 	}
 	r.Respond(resp)
 }
 
-// DeleteACLs refuses each filter without an authorizer.
-func DeleteACLs(_ *Broker, _ context.Context, r *protocol.Request) {
+// DeleteACLs serves versions 1–3; the controller decides.
+func DeleteACLs(b *Broker, ctx context.Context, r *protocol.Request) {
 	req := r.Body.(*kmsg.DeleteACLsRequest)
-	resp := req.ResponseKind().(*kmsg.DeleteACLsResponse)
 	for _, f := range req.Filters {
 		if !(aclElement{f.ResourceType, f.ResourcePatternType, f.Operation, f.PermissionType}).known() {
 			r.Abort(unknownElements)
 			return
 		}
+	}
+	refused := b.mayAlterACLs(r)
+	if refused == nil {
+		resp, err := b.change(ctx, r, req)
+		if err == nil {
+			r.Respond(resp)
+			return
+		}
+		refused = &apiError{Code: codeOf(err)}
+	}
+	resp := req.ResponseKind().(*kmsg.DeleteACLsResponse)
+	for range req.Filters {
 		result := kmsg.NewDeleteACLsResponseResult()
-		result.ErrorCode, result.ErrorMessage = kerr.SecurityDisabled.Code, kmsg.StringPtr(noAuthorizerOnController)
+		result.ErrorCode, result.ErrorMessage = refused.Code, textOf(refused)
 		resp.Results = append(resp.Results, result)
 	}
 	r.Respond(resp)
+}
+
+func textOf(e *apiError) *string {
+	if e.Message == "" {
+		return nil
+	}
+	return &e.Message
 }
 
 // SASLHandshake on a listener without SASL; the connection stays.

@@ -17,7 +17,7 @@ import (
 // the rest by the controller.
 func AlterConfigs(b *Broker, ctx context.Context, r *protocol.Request) {
 	req := r.Body.(*kmsg.AlterConfigsRequest)
-	a := alteration{b: b, validateOnly: req.ValidateOnly}
+	a := alteration{b: b, r: r, validateOnly: req.ValidateOnly}
 	for _, res := range req.Resources {
 		out := alteredResource{kind: res.ResourceType, name: res.ResourceName}
 		for _, c := range res.Configs {
@@ -49,7 +49,7 @@ func AlterConfigs(b *Broker, ctx context.Context, r *protocol.Request) {
 // requests have nothing in common but their looks.
 func IncrementalAlterConfigs(b *Broker, ctx context.Context, r *protocol.Request) {
 	req := r.Body.(*kmsg.IncrementalAlterConfigsRequest)
-	a := alteration{b: b, validateOnly: req.ValidateOnly, incremental: true}
+	a := alteration{b: b, r: r, validateOnly: req.ValidateOnly, incremental: true}
 	for _, res := range req.Resources {
 		out := alteredResource{kind: res.ResourceType, name: res.ResourceName}
 		for _, c := range res.Configs {
@@ -80,6 +80,7 @@ func IncrementalAlterConfigs(b *Broker, ctx context.Context, r *protocol.Request
 // alteration is either request, in one form.
 type alteration struct {
 	b                         *Broker
+	r                         *protocol.Request
 	resources                 []alteredResource
 	validateOnly, incremental bool
 }
@@ -175,15 +176,27 @@ func (a *alteration) check(res *alteredResource) *apiError {
 	if len(nulls) > 0 {
 		return invalidRequest("Null value not supported for : %s", strings.Join(nulls, ", "))
 	}
+	logger := res.kind == kmsg.ConfigResourceTypeBrokerLogger
+	switch res.kind {
+	case kmsg.ConfigResourceTypeBroker, kmsg.ConfigResourceTypeTopic, kmsg.ConfigResourceTypeClientMetrics, kmsg.ConfigResourceTypeGroupConfig:
+	default:
+		if !logger || !a.incremental {
+			return invalidRequest("Unknown resource type %d", int8(res.kind))
+		}
+	}
+	// Before a broker's new values are looked at: to read a key store that they name is not for everyone to ask for.
+	denied := a.b.mayConfig(a.r, kmsg.ACLOperationAlterConfigs, res.kind, res.name)
 	switch {
-	case res.kind == kmsg.ConfigResourceTypeBrokerLogger && a.incremental:
+	case denied != nil && (logger || res.kind == kmsg.ConfigResourceTypeBroker):
+		return &apiError{Code: denied.Code}
+	case denied != nil:
+		return denied
+	case logger:
 		return a.alterLoggers(res)
 	case res.kind == kmsg.ConfigResourceTypeBroker:
 		return a.checkBroker(res)
-	case res.kind == kmsg.ConfigResourceTypeTopic, res.kind == kmsg.ConfigResourceTypeClientMetrics, res.kind == kmsg.ConfigResourceTypeGroupConfig:
-		return nil
 	}
-	return invalidRequest("Unknown resource type %d", int8(res.kind))
+	return nil
 }
 
 // checkBroker: values for one broker go to that broker, which knows whether it can take them.

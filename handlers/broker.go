@@ -54,6 +54,8 @@ type Broker struct {
 	FetchSessions *FetchSessions
 	ProducerIDs   *ProducerIDs
 	Limits        Limits
+	// Authorizer decides what clients may do; nil: everything.
+	Authorizer *Authorizer
 	// VerifyTransactions is transaction.partition.verification.enable as it is now.
 	VerifyTransactions func() bool
 	// CheckSecurity says why a dynamic configuration of this broker cannot be put in force; nil: nothing is in its way.

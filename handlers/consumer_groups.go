@@ -29,7 +29,7 @@ func ConsumerGroupHeartbeat(b *Broker, _ context.Context, r *protocol.Request) {
 		respond(&kmsg.ConsumerGroupHeartbeatResponse{ErrorCode: kerr.UnsupportedVersion.Code, ErrorMessage: unsupportedText()})
 		return
 	}
-	b.Groups.ConsumerGroupHeartbeat(groupContext(r), r.Body.(*kmsg.ConsumerGroupHeartbeatRequest), respond)
+	b.Groups.ConsumerGroupHeartbeat(b.groupContext(r), r.Body.(*kmsg.ConsumerGroupHeartbeatRequest), respond)
 }
 
 // ConsumerGroupDescribe serves versions 0–1.
@@ -49,7 +49,7 @@ func ConsumerGroupDescribe(b *Broker, _ context.Context, r *protocol.Request) {
 		}
 		b.Groups.DescribeConsumerGroup(id, func(g kmsg.ConsumerGroupDescribeResponseGroup) {
 			if req.IncludeAuthorizedOperations && g.ErrorCode == 0 {
-				g.AuthorizedOperations = groupOperations
+				g.AuthorizedOperations = b.groupPermissions(r, id)
 			}
 			all.set(i, g)
 		})

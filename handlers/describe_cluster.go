@@ -31,7 +31,7 @@ func DescribeCluster(b *Broker, _ context.Context, r *protocol.Request) {
 		resp.Brokers = append(resp.Brokers, broker)
 	}
 	if req.IncludeClusterAuthorizedOperations {
-		resp.ClusterAuthorizedOperations = clusterOperations
+		resp.ClusterAuthorizedOperations = b.clusterPermissions(r)
 	}
 	r.Respond(resp)
 }
@@ -55,7 +55,7 @@ func DescribeControllers(b *Broker, _ context.Context, r *protocol.Request) {
 		}
 	}
 	if req.IncludeClusterAuthorizedOperations {
-		resp.ClusterAuthorizedOperations = clusterOperations
+		resp.ClusterAuthorizedOperations = b.clusterPermissions(r)
 	}
 	r.Respond(resp)
 }

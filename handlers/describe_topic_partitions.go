@@ -15,7 +15,7 @@ import (
 func DescribeTopicPartitions(b *Broker, _ context.Context, r *protocol.Request) {
 	req := r.Body.(*kmsg.DescribeTopicPartitionsRequest)
 	d := &partitionPage{
-		im: b.Image(), listener: r.Conn.Listener, cursor: req.Cursor,
+		b: b, r: r, im: b.Image(), listener: r.Conn.Listener, cursor: req.Cursor,
 		remaining: max(1, min(int(b.config().Int("max.request.partition.size.limit")), int(req.ResponsePartitionLimit))),
 		resp:      req.ResponseKind().(*kmsg.DescribeTopicPartitionsResponse),
 	}
@@ -30,15 +30,19 @@ func DescribeTopicPartitions(b *Broker, _ context.Context, r *protocol.Request) 
 			break
 		}
 	}
+	d.resp.Topics = append(d.resp.Topics, d.denied...)
 	r.Respond(d.resp)
 }
 
 type partitionPage struct {
+	b         *Broker
+	r         *protocol.Request
 	im        *metadata.Image
 	listener  string
 	cursor    *kmsg.DescribeTopicPartitionsRequestCursor
 	remaining int
 	resp      *kmsg.DescribeTopicPartitionsResponse
+	denied    []kmsg.DescribeTopicPartitionsResponseTopic // that the client names and may not describe; they come last
 }
 
 // names lists the topics from the cursor's on, each once, in order, or returns the code to refuse the request with: the
@@ -53,6 +57,9 @@ func (d *partitionPage) names(req *kmsg.DescribeTopicPartitionsRequest) (names [
 	}
 	if len(req.Topics) == 0 {
 		for t := range d.im.TopicsFrom(from) {
+			if !d.b.topicAllows(d.r, kmsg.ACLOperationDescribe, t.Name) {
+				continue
+			}
 			names = append(names, t.Name)
 			if len(names) > d.remaining { // each has a partition at least, and the one after is the next cursor
 				break
@@ -69,11 +76,25 @@ func (d *partitionPage) names(req *kmsg.DescribeTopicPartitionsRequest) (names [
 		}
 	}
 	slices.Sort(names)
-	names = slices.Compact(names)
+	names = d.withoutDenied(slices.Compact(names))
 	if d.cursor != nil && !slices.Contains(names, from) {
 		return nil, kerr.InvalidRequest.Code
 	}
 	return names, 0
+}
+
+func (d *partitionPage) mayDescribe(name string) bool {
+	return d.b.mayTopic(d.r, kmsg.ACLOperationDescribe, name)
+}
+
+func (d *partitionPage) withoutDenied(names []string) []string {
+	kept, refused := withhold(names, func(name *string) bool { return d.mayDescribe(*name) })
+	for _, name := range refused {
+		t := kmsg.NewDescribeTopicPartitionsResponseTopic()
+		t.Topic, t.ErrorCode = &name, topicUnauthorized
+		d.denied = append(d.denied, t)
+	}
+	return kept
 }
 
 func (d *partitionPage) refuse(req *kmsg.DescribeTopicPartitionsRequest, code int16) {
@@ -93,7 +114,7 @@ func (d *partitionPage) add(name string, onlyExisting bool) bool {
 	t := d.im.Topic(name)
 	if t == nil {
 		if !onlyExisting {
-			d.resp.Topics = append(d.resp.Topics, absentTopic(name))
+			d.resp.Topics = append(d.resp.Topics, d.absent(name))
 		}
 		return true
 	}
@@ -117,9 +138,9 @@ func (d *partitionPage) setNext(topic string, partition int32) {
 	d.resp.NextCursor = &next
 }
 
-func absentTopic(name string) kmsg.DescribeTopicPartitionsResponseTopic {
+func (d *partitionPage) absent(name string) kmsg.DescribeTopicPartitionsResponseTopic {
 	t := kmsg.NewDescribeTopicPartitionsResponseTopic()
-	t.Topic, t.IsInternal, t.AuthorizedOperations = &name, isInternal(name), topicOperations
+	t.Topic, t.IsInternal, t.AuthorizedOperations = &name, isInternal(name), d.b.topicPermissions(d.r, name)
 	t.ErrorCode = kerr.UnknownTopicOrPartition.Code
 	if checkTopicName(name) != "" {
 		t.ErrorCode = kerr.InvalidTopicException.Code
@@ -129,7 +150,7 @@ func absentTopic(name string) kmsg.DescribeTopicPartitionsResponseTopic {
 
 func (d *partitionPage) describe(t *metadata.Topic, start, end int) kmsg.DescribeTopicPartitionsResponseTopic {
 	out := kmsg.NewDescribeTopicPartitionsResponseTopic()
-	out.Topic, out.TopicID, out.IsInternal, out.AuthorizedOperations = &t.Name, t.ID, isInternal(t.Name), topicOperations
+	out.Topic, out.TopicID, out.IsInternal, out.AuthorizedOperations = &t.Name, t.ID, isInternal(t.Name), d.b.topicPermissions(d.r, t.Name)
 	for i := start; i < end; i++ {
 		p := &t.Partitions[i]
 		v := viewPartition(d.im, p, d.listener)

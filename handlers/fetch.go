@@ -135,6 +135,10 @@ func newFetch(b *Broker, r *protocol.Request, req *kmsg.FetchRequest) *fetch {
 func (f *fetch) resolve(all []fetchTarget) {
 	f.all, f.targets = all, all[:0:len(all)]
 	for i := range all {
+		if f.denied(all[i].key) {
+			f.setAside(&f.rejected, i, kerr.TopicAuthorizationFailed)
+			continue
+		}
 		p, err := f.find(&all[i])
 		switch {
 		case errors.Is(err, replica.ErrUnknownTopicID):
@@ -153,6 +157,26 @@ func (f *fetch) resolve(all []fetchTarget) {
 		f.targets = append(f.targets, all[i]) // in its own place, as long as none is set aside
 		f.parts = append(f.parts, p)
 	}
+}
+
+// denied says whether the client may not read a partition: followers need the right of a node of the cluster. An id that
+// is unknown is told to be.
+func (f *fetch) denied(k fetchKey) bool {
+	if f.b.Authorizer == nil {
+		return false
+	}
+	if f.replicaID >= 0 {
+		return !f.b.mayCluster(f.r, kmsg.ACLOperationClusterAction)
+	}
+	name := k.topic
+	if f.ctx.usesIDs {
+		t := f.b.Image().TopicByID(k.topicID)
+		if t == nil {
+			return false
+		}
+		name = t.Name
+	}
+	return !f.b.mayTopic(f.r, kmsg.ACLOperationRead, name)
 }
 
 // setAside notes that the cluster does not know the i-th partition. Targets after it do not lie where they do in all.

@@ -45,6 +45,12 @@ func singleMessage(c kmsg.FindCoordinatorResponseCoordinator) *string {
 	case 0:
 	case kerr.CoordinatorNotAvailable.Code:
 		message = "The coordinator is not available."
+	case groupUnauthorized:
+		message = groupUnauthorizedText
+	case transactionUnauthorized:
+		message = transactionUnauthorizedText
+	case clusterUnauthorized:
+		message = clusterUnauthorizedText
 	default:
 		message = invalidRequestMessage
 	}
@@ -56,6 +62,13 @@ func singleMessage(c kmsg.FindCoordinatorResponseCoordinator) *string {
 func (b *Broker) findCoordinator(r *protocol.Request, kind int8, key string) kmsg.FindCoordinatorResponseCoordinator {
 	c := kmsg.NewFindCoordinatorResponseCoordinator()
 	c.Key, c.NodeID, c.Port, c.ErrorMessage = key, -1, -1, new(string)
+	if code := b.refuseCoordinator(r, kind, key); code != 0 {
+		c.ErrorCode = code
+		if code == clusterUnauthorized {
+			c.ErrorMessage = kmsg.StringPtr(clusterUnauthorizedText)
+		}
+		return c
+	}
 	switch kind {
 	case groupCoordinator:
 		b.fillCoordinator(&c, offsetsTopic, b.Groups.PartitionFor(key), r.Conn.Listener)
@@ -68,6 +81,19 @@ func (b *Broker) findCoordinator(r *protocol.Request, kind int8, key string) kms
 		c.ErrorCode, c.ErrorMessage = kerr.InvalidRequest.Code, &message
 	}
 	return c
+}
+
+// refuseCoordinator returns the code for a client that may not know of the group or transaction, 0 when it may.
+func (b *Broker) refuseCoordinator(r *protocol.Request, kind int8, key string) int16 {
+	switch {
+	case kind == groupCoordinator && !b.mayGroup(r, kmsg.ACLOperationDescribe, key):
+		return groupUnauthorized
+	case kind == transactionCoordinator && !b.mayTransaction(r, kmsg.ACLOperationDescribe, key):
+		return transactionUnauthorized
+	case kind == shareCoordinator && !b.mayCluster(r, kmsg.ACLOperationClusterAction):
+		return clusterUnauthorized
+	}
+	return 0
 }
 
 // fillCoordinator names the leader of an internal topic's partition, or COORDINATOR_NOT_AVAILABLE while there is none; a

@@ -25,7 +25,7 @@ func DescribeGroups(b *Broker, _ context.Context, r *protocol.Request) {
 	for i, id := range req.Groups {
 		b.Groups.DescribeGroup(id, r.Version, func(g kmsg.DescribeGroupsResponseGroup) {
 			if r.Version >= 3 && req.IncludeAuthorizedOperations && g.ErrorCode == 0 {
-				g.AuthorizedOperations = groupOperations
+				g.AuthorizedOperations = b.groupPermissions(r, id)
 			}
 			all.set(i, g)
 		})

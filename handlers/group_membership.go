@@ -15,7 +15,7 @@ import (
 
 // JoinGroup serves versions 0–9. It is answered when the rebalance completes.
 func JoinGroup(b *Broker, _ context.Context, r *protocol.Request) {
-	b.Groups.JoinGroup(groupContext(r), r.Body.(*kmsg.JoinGroupRequest), func(resp *kmsg.JoinGroupResponse) {
+	b.Groups.JoinGroup(b.groupContext(r), r.Body.(*kmsg.JoinGroupRequest), func(resp *kmsg.JoinGroupResponse) {
 		resp.Version = r.Version
 		r.Respond(resp)
 	})
@@ -55,10 +55,13 @@ func LeaveGroup(b *Broker, _ context.Context, r *protocol.Request) {
 	})
 }
 
-func groupContext(r *protocol.Request) group.RequestContext {
+func (b *Broker) groupContext(r *protocol.Request) group.RequestContext {
 	rc := group.RequestContext{Version: r.Version, ClientHost: javaHost(r.Conn.RemoteAddr)}
 	if r.ClientID != nil {
 		rc.ClientID = *r.ClientID
+	}
+	if b.Authorizer != nil {
+		rc.Describable = func(topic string) bool { return b.allows(r, kmsg.ACLOperationDescribe, topicResource(topic)) }
 	}
 	return rc
 }

@@ -14,7 +14,7 @@ import (
 // Metadata describes the brokers and topics, creating topics where the request and the broker allow it.
 func Metadata(b *Broker, ctx context.Context, r *protocol.Request) {
 	req := r.Body.(*kmsg.MetadataRequest)
-	m := &metadataAnswer{b: b, im: b.Image(), req: req, version: r.Version, listener: r.Conn.Listener}
+	m := &metadataAnswer{b: b, r: r, im: b.Image(), req: req, version: r.Version, listener: r.Conn.Listener}
 	m.resp = req.ResponseKind().(*kmsg.MetadataResponse)
 	if code := m.malformed(); code != 0 {
 		m.refuse(code)
@@ -25,18 +25,23 @@ func Metadata(b *Broker, ctx context.Context, r *protocol.Request) {
 	m.brokers()
 	allowed := req.AllowAutoTopicCreation || r.Version < 4 // before, nobody could forbid it
 	if len(missing) > 0 && allowed && b.config().Bool("auto.create.topics.enable") {
-		b.createMissing(ctx, r, missing)
+		if missing = m.creatable(missing); len(missing) > 0 {
+			b.createMissing(ctx, r, missing)
+		}
 	}
+	m.resp.Topics = append(m.resp.Topics, m.denied...)
 	r.Respond(m.resp)
 }
 
 type metadataAnswer struct {
 	b        *Broker
+	r        *protocol.Request
 	im       *metadata.Image
 	req      *kmsg.MetadataRequest
 	resp     *kmsg.MetadataResponse
 	version  int16
 	listener string
+	denied   []kmsg.MetadataResponseTopic // that the client may not describe, or not create; they come last
 }
 
 // malformed: a topic without a name before v12, which first has ids, or without either from then on.
@@ -82,8 +87,30 @@ func (m *metadataAnswer) brokers() {
 	m.resp.ClusterID = &m.b.ClusterID
 	m.resp.ControllerID = controllerID(m.im)
 	if m.req.IncludeClusterAuthorizedOperations {
-		m.resp.AuthorizedOperations = clusterOperations
+		m.resp.AuthorizedOperations = m.b.clusterPermissions(m.r)
 	}
+}
+
+// deny answers a topic as unauthorized. By name its id is not told; an id is no secret.
+func (m *metadataAnswer) deny(name *string, id metadata.UUID) {
+	t := newMetadataTopic(name, topicUnauthorized)
+	t.TopicID = id
+	m.denied = append(m.denied, t)
+}
+
+// creatable returns the missing topics that the client may create; the others are answered as unauthorized.
+func (m *metadataAnswer) creatable(missing []string) []string {
+	if m.b.clusterAllows(m.r, kmsg.ACLOperationCreate) {
+		return missing
+	}
+	kept, refused := withhold(missing, func(name *string) bool { return m.b.mayTopic(m.r, kmsg.ACLOperationCreate, *name) })
+	for _, name := range refused {
+		i := slices.IndexFunc(m.resp.Topics, func(t kmsg.MetadataResponseTopic) bool { return t.Topic != nil && *t.Topic == name })
+		m.resp.Topics = slices.Delete(m.resp.Topics, i, i+1)
+		m.deny(&name, metadata.UUID{})
+		m.denied[len(m.denied)-1].IsInternal = isInternal(name)
+	}
+	return kept
 }
 
 // topics answers the topics asked for and returns the names, valid ones, that do not exist. Ids, where there are any,
@@ -91,7 +118,9 @@ func (m *metadataAnswer) brokers() {
 func (m *metadataAnswer) topics() (missing []string) {
 	if m.wantsAll() {
 		for t := range m.im.Topics() {
-			m.add(m.describe(t))
+			if m.b.topicAllows(m.r, kmsg.ACLOperationDescribe, t.Name) {
+				m.add(m.describe(t))
+			}
 		}
 		return nil
 	}
@@ -115,7 +144,11 @@ func (m *metadataAnswer) topicsByID() {
 		}
 		seen[asked.TopicID] = true
 		if t := m.im.TopicByID(asked.TopicID); t != nil {
-			m.add(m.describe(t))
+			if m.b.mayTopic(m.r, kmsg.ACLOperationDescribe, t.Name) {
+				m.add(m.describe(t))
+			} else {
+				m.deny(nil, t.ID)
+			}
 			continue
 		}
 		unknown := newMetadataTopic(nil, kerr.UnknownTopicID.Code)
@@ -136,6 +169,10 @@ func (m *metadataAnswer) topicsByName() (missing []string) {
 			continue
 		}
 		seen[name] = true
+		if !m.b.mayTopic(m.r, kmsg.ACLOperationDescribe, name) {
+			m.deny(&name, metadata.UUID{})
+			continue
+		}
 		if t := m.im.Topic(name); t != nil {
 			m.add(m.describe(t))
 			continue
@@ -159,7 +196,7 @@ func (m *metadataAnswer) topicsByName() (missing []string) {
 // add answers a topic, with what may be done to it where that was asked for.
 func (m *metadataAnswer) add(t kmsg.MetadataResponseTopic) {
 	if m.req.IncludeTopicAuthorizedOperations {
-		t.AuthorizedOperations = topicOperations
+		t.AuthorizedOperations = m.b.topicPermissions(m.r, *t.Topic)
 	}
 	m.resp.Topics = append(m.resp.Topics, t)
 }

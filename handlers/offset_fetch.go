@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"context"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -14,7 +15,7 @@ import (
 func OffsetFetch(b *Broker, _ context.Context, r *protocol.Request) {
 	req := r.Body.(*kmsg.OffsetFetchRequest)
 	if r.Version < 8 {
-		b.Groups.FetchOffsets(oneFetchGroup(req), req.RequireStable, func(g kmsg.OffsetFetchResponseGroup) { r.Respond(oneFetchResponse(req, g)) })
+		b.fetchGroup(r, req.RequireStable, oneFetchGroup(req), func(g kmsg.OffsetFetchResponseGroup) { r.Respond(oneFetchResponse(req, g)) })
 		return
 	}
 	all := newGather(len(req.Groups), func(groups []kmsg.OffsetFetchResponseGroup) {
@@ -23,12 +24,52 @@ func OffsetFetch(b *Broker, _ context.Context, r *protocol.Request) {
 		r.Respond(resp)
 	})
 	for i := range req.Groups {
-		b.fetchGroup(r.Version, req.RequireStable, req.Groups[i], func(g kmsg.OffsetFetchResponseGroup) { all.set(i, g) })
+		b.fetchGroup(r, req.RequireStable, req.Groups[i], func(g kmsg.OffsetFetchResponseGroup) { all.set(i, g) })
 	}
 }
 
-// fetchGroup resolves topic ids, both ways. Unknown ids get their error after the topics that are known.
-func (b *Broker) fetchGroup(version int16, stable bool, g kmsg.OffsetFetchRequestGroup, answer func(kmsg.OffsetFetchResponseGroup)) {
+// fetchGroup asks for the topics that the client may describe. The others are answered as unauthorized where they are
+// named, and left out where all are asked for.
+func (b *Broker) fetchGroup(r *protocol.Request, stable bool, g kmsg.OffsetFetchRequestGroup, answer func(kmsg.OffsetFetchResponseGroup)) {
+	if !b.mayGroup(r, kmsg.ACLOperationDescribe, g.Group) {
+		answer(kmsg.OffsetFetchResponseGroup{Group: g.Group, ErrorCode: groupUnauthorized})
+		return
+	}
+	if b.Authorizer == nil {
+		b.fetchAllowed(r.Version, stable, g, answer)
+		return
+	}
+	im, all := b.Image(), g.Topics == nil
+	name := func(topic string, id metadata.UUID) string {
+		if known := im.TopicByID(id); known != nil {
+			return known.Name
+		}
+		return topic
+	}
+	kept, refused := withhold(g.Topics, func(t *kmsg.OffsetFetchRequestGroupTopic) bool {
+		n := name(t.Topic, t.TopicID)
+		return r.Version >= 10 && n == "" || b.mayTopic(r, kmsg.ACLOperationDescribe, n) // an unknown id is told to be
+	})
+	if !all {
+		g.Topics = kept
+	}
+	b.fetchAllowed(r.Version, stable, g, func(resp kmsg.OffsetFetchResponseGroup) {
+		if all {
+			resp.Topics = slices.DeleteFunc(resp.Topics, func(t kmsg.OffsetFetchResponseGroupTopic) bool {
+				return !b.topicAllows(r, kmsg.ACLOperationDescribe, name(t.Topic, t.TopicID))
+			})
+		}
+		for _, t := range refused {
+			if resp.ErrorCode == 0 {
+				resp.Topics = append(resp.Topics, failedFetchTopic(t, topicUnauthorized))
+			}
+		}
+		answer(resp)
+	})
+}
+
+// fetchAllowed resolves topic ids, both ways. Unknown ids get their error after the topics that are known.
+func (b *Broker) fetchAllowed(version int16, stable bool, g kmsg.OffsetFetchRequestGroup, answer func(kmsg.OffsetFetchResponseGroup)) {
 	if version < 10 {
 		b.Groups.FetchOffsets(g, stable, answer)
 		return
@@ -45,7 +86,7 @@ func (b *Broker) fetchGroup(version int16, stable bool, g kmsg.OffsetFetchReques
 			t.Topic = topic.Name
 			known = append(known, t)
 		} else {
-			unknown = append(unknown, unknownFetchTopic(t))
+			unknown = append(unknown, failedFetchTopic(t, kerr.UnknownTopicID.Code))
 		}
 	}
 	g.Topics = known
@@ -57,11 +98,11 @@ func (b *Broker) fetchGroup(version int16, stable bool, g kmsg.OffsetFetchReques
 	})
 }
 
-func unknownFetchTopic(t kmsg.OffsetFetchRequestGroupTopic) kmsg.OffsetFetchResponseGroupTopic {
-	out := kmsg.OffsetFetchResponseGroupTopic{TopicID: t.TopicID}
+func failedFetchTopic(t kmsg.OffsetFetchRequestGroupTopic, code int16) kmsg.OffsetFetchResponseGroupTopic {
+	out := kmsg.OffsetFetchResponseGroupTopic{Topic: t.Topic, TopicID: t.TopicID}
 	for _, p := range t.Partitions {
 		out.Partitions = append(out.Partitions, kmsg.OffsetFetchResponseGroupTopicPartition{
-			Partition: p, Offset: -1, LeaderEpoch: -1, Metadata: new(string), ErrorCode: kerr.UnknownTopicID.Code,
+			Partition: p, Offset: -1, LeaderEpoch: -1, Metadata: new(string), ErrorCode: code,
 		})
 	}
 	return out

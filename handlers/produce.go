@@ -25,7 +25,7 @@ func Produce(b *Broker, _ context.Context, r *protocol.Request) {
 	p.b, p.r, p.req = b, r, r.Body.(*kmsg.ProduceRequest)
 	p.acks = replica.Ack(p.req.Acks)
 	p.layOut()
-	if p.refuseWhole() || p.verifyTransactions() {
+	if p.refuseWhole() || p.unauthorized() || p.verifyTransactions() {
 		p.finish()
 		return
 	}
@@ -83,6 +83,7 @@ type produceEntry struct {
 	transactional bool
 	guard         uint64
 	unverified    error
+	denied        bool // to this client
 }
 
 func (p *produce) answer(e *produceEntry) *kmsg.ProduceResponseTopicPartition {
@@ -161,6 +162,34 @@ func (p *produce) refuseWhole() (refused bool) {
 	return false
 }
 
+// unauthorized looks for partitions of topics that the client may not write to. What is refused by name looks the same
+// whether the topic exists or not. It reports that the whole request is refused.
+func (p *produce) unauthorized() (refused bool) {
+	if p.b.Authorizer == nil {
+		return false
+	}
+	transactional := slices.ContainsFunc(p.entries, func(e produceEntry) bool { return e.transactional })
+	if id := p.req.TransactionID; transactional && id != nil && !p.b.mayTransaction(p.r, kmsg.ACLOperationWrite, *id) {
+		p.failAll(transactionUnauthorized, nil)
+		return true
+	}
+	for i := range p.entries {
+		e := &p.entries[i]
+		name := e.topic
+		if p.r.Version >= 13 {
+			t := p.b.Image().TopicByID(e.topicID)
+			if t == nil {
+				continue // is unknown
+			}
+			name = t.Name
+		}
+		if !p.b.mayTopic(p.r, kmsg.ACLOperationWrite, name) {
+			e.denied = true
+		}
+	}
+	return false
+}
+
 func (p *produce) failAllFor(err error) {
 	var message *string
 	if invalid := (*batch.Error)(nil); errors.As(err, &invalid) {
@@ -203,6 +232,9 @@ func (p *produce) find(e *produceEntry) (err error) {
 }
 
 func (p *produce) append(e *produceEntry) error {
+	if e.denied {
+		return kerr.TopicAuthorizationFailed
+	}
 	err := p.find(e)
 	switch {
 	case err != nil:

@@ -68,6 +68,9 @@ func (p *produce) verify(producer txn.ProducerEpoch) {
 
 // startVerification tells whether the coordinator has to be asked about e.
 func (p *produce) startVerification(e *produceEntry) bool {
+	if e.denied {
+		return false
+	}
 	if err := p.find(e); err != nil {
 		return false // append finds the same
 	}

@@ -38,6 +38,10 @@ func Raft(b *Broker, _ context.Context, r *protocol.Request) {
 		r.Respond(&protocol.RaftResponse{ErrorCode: kerr.ClusterAuthorizationFailed.Code})
 		return
 	}
+	if !b.mayEnter(r) {
+		r.Respond(&protocol.RaftResponse{ErrorCode: kerr.ClusterAuthorizationFailed.Code})
+		return
+	}
 	b.Quorum.Receive(req, peer.Proven, respond)
 }
 
@@ -52,6 +56,10 @@ func Join(b *Broker, ctx context.Context, r *protocol.Request) {
 	p := r.Conn.Peer()
 	if p == nil || p.NodeID != req.NodeID {
 		r.Conn.Refused("a node that does not join for itself")
+		r.Respond(&protocol.JoinResponse{ErrorCode: kerr.ClusterAuthorizationFailed.Code, LeaderID: -1})
+		return
+	}
+	if !b.mayEnter(r) {
 		r.Respond(&protocol.JoinResponse{ErrorCode: kerr.ClusterAuthorizationFailed.Code, LeaderID: -1})
 		return
 	}
@@ -84,7 +92,7 @@ func forward(b *Broker, ctx context.Context, r *protocol.Request) {
 		r.Respond(&protocol.ForwardResponse{ErrorCode: codeOf(err)})
 		return
 	}
-	if !mayDecide(b.Image(), r.Conn.Peer(), asked) {
+	if !mayDecide(b.Image(), r.Conn.Peer(), asked) || !b.mayEnter(r) {
 		r.Conn.Refused("a request among nodes from somebody who may not send it")
 		r.Respond(&protocol.ForwardResponse{ErrorCode: kerr.ClusterAuthorizationFailed.Code})
 		return

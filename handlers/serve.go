@@ -55,12 +55,17 @@ func (b *Broker) Versions() []protocol.VersionRange {
 // Serve hands a request to its row of the table; the server lets no key pass that has none.
 func (b *Broker) Serve(ctx context.Context, r *protocol.Request) {
 	defer b.contain(r)
-	b.apis().rows[r.Key].Handle(b, ctx, r)
+	if api := b.apis().rows[r.Key]; api.Authorize(b, r) {
+		api.Handle(b, ctx, r)
+	}
 }
 
 // change runs a request that changes cluster metadata, and waits: the connection's later requests are read only after,
 // so that they see the change, as with Kafka.
 func (b *Broker) change(ctx context.Context, r *protocol.Request, req kmsg.Request) (kmsg.Response, error) {
+	if r.Refusal != nil {
+		return nil, r.Refusal
+	}
 	return b.Controller.Do(ctx, r.Conn.Principal(), req)
 }
 

@@ -50,6 +50,7 @@ type Conn struct {
 	sender    sender
 	principal atomic.Pointer[Principal]
 	peer      atomic.Pointer[Peer]
+	memo      atomic.Value
 	ctx       context.Context
 	cancel    context.CancelFunc
 	writers   sync.WaitGroup
@@ -103,6 +104,12 @@ func (c *Conn) Trust() {
 
 // markGone ends waits for memory on behalf of the connection.
 func (c *Conn) markGone() { c.goneOnce.Do(func() { close(c.gone) }) }
+
+// Memo returns what SetMemo has set last, nil before. It is for what the handler remembers about the connection.
+func (c *Conn) Memo() any { return c.memo.Load() }
+
+// SetMemo remembers v, which must always be of the same type.
+func (c *Conn) SetMemo(v any) { c.memo.Store(v) }
 
 // Refused notes, as a line of the log at most now and then, that something came on the connection which a node or client that means well does
 // not send.

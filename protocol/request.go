@@ -23,11 +23,13 @@ type Request struct {
 	SizeBytes     int // of the frame, without its length
 	Received      time.Time
 	Conn          *Conn
+	Refusal       error // why the whole request must fail, where the handler is to say so; nil: it need not
 
 	seq         uint64      // place in the connection's order
 	buf         *buffer     // what Body aliases; nil when it aliases nothing
 	loan        memory.Loan // for the buffer, and for what was decoded of it
 	response    memory.Loan // for the response
+	amend       func(kmsg.Response)
 	servedNanos atomic.Int64
 	answered    atomic.Bool
 }
@@ -36,6 +38,17 @@ type Request struct {
 type Part struct {
 	Bytes  []byte
 	Region vfs.Region
+}
+
+// Amend has f complete the response before it is encoded. Whoever checks a request takes out of it what its handler must
+// not see, and puts the answers to that in here. It does not apply to RespondParts.
+func (r *Request) Amend(f func(kmsg.Response)) {
+	before := r.amend
+	if before == nil {
+		r.amend = f
+		return
+	}
+	r.amend = func(resp kmsg.Response) { before(resp); f(resp) }
 }
 
 // Respond queues resp; responses leave in the order of their requests. resp is encoded before Respond returns.
@@ -47,6 +60,9 @@ func (r *Request) Respond(resp kmsg.Response) {
 		a.announced(resp)
 	}
 	resp.SetVersion(r.responseVersion())
+	if r.amend != nil {
+		r.amend(resp)
+	}
 	buf := getBuffer(smallClassBytes)
 	b := appendResponseHeader(buf.b[:0], r.Key, r.CorrelationID, resp.IsFlexible())
 	buf, b = buf.adopt(resp.AppendTo(b))

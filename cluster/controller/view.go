@@ -80,6 +80,10 @@ func (v *view) decide(req kmsg.Request) ([]metadata.Record, kmsg.Response, error
 		return decided(v.alterScram(r))
 	case *kmsg.UpdateFeaturesRequest:
 		return decided(v.updateFeatures(r))
+	case *kmsg.CreateACLsRequest:
+		return decided(v.createACLs(r))
+	case *kmsg.DeleteACLsRequest:
+		return decided(v.deleteACLs(r))
 	}
 	return nil, nil, fmt.Errorf("%w: key %d", ErrUnsupported, req.Key())
 }

@@ -115,10 +115,10 @@ func (b *Builder) applySecurity(r Record) error {
 		b.im.scram.delete(ScramKey{r.User, r.Mechanism})
 		b.delta.ScramCredentials = true
 	case *AccessControlEntryRecord:
-		b.im.acls.set(r.ID, r)
+		b.im.acls.add(r)
 		b.delta.ACLs = true
 	case *RemoveAccessControlEntryRecord:
-		b.im.acls.delete(r.ID)
+		b.im.acls.remove(r.ID)
 		b.delta.ACLs = true
 	default:
 		return fmt.Errorf("%w: no rule for %T", ErrUnapplicable, r)

@@ -18,7 +18,7 @@ type Image struct {
 	features     tree[string, int16, byName]
 	quotas       tree[string, *ClientQuota, byName]
 	scram        tree[ScramKey, *UserScramCredentialRecord, byScramKey]
-	acls         tree[UUID, *AccessControlEntryRecord, byUUID]
+	acls         aclIndex
 	nextProducer int64
 	partitions   int
 }
@@ -173,9 +173,6 @@ func (im *Image) ScramCredential(user string, mechanism int8) *UserScramCredenti
 
 // ScramCredentials iterates by user and mechanism.
 func (im *Image) ScramCredentials() iter.Seq[*UserScramCredentialRecord] { return im.scram.values() }
-
-// ACLs iterates by id.
-func (im *Image) ACLs() iter.Seq[*AccessControlEntryRecord] { return im.acls.values() }
 
 // Delta names what changed between two images, for appliers; its lists are sorted.
 type Delta struct {

@@ -66,6 +66,28 @@ func (t tree[K, V, O]) iterate(from *K) iter.Seq2[K, V] {
 	}
 }
 
+// floor returns the last key that is not after key; false when there is none.
+func (t tree[K, V, O]) floor(key K) (last K, ok bool) {
+	if t.m == nil {
+		return last, false
+	}
+	if _, found := t.m.Get(key); found {
+		return key, true
+	}
+	it := t.m.Iterator()
+	it.Seek(key)
+	if it.Done() {
+		it.Last()
+	} else {
+		it.Prev()
+	}
+	if it.Done() {
+		return last, false
+	}
+	last, _, ok = it.Prev()
+	return last, ok
+}
+
 func (t tree[K, V, O]) keys() iter.Seq[K] {
 	return func(yield func(K) bool) {
 		for k := range t.all() {

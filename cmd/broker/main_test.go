@@ -220,7 +220,7 @@ func TestOneLineAndExitCode1(t *testing.T) {
 		{"serve --data-dir=", "grete: config: --data-dir is empty\n"},
 		{"serve --listen=", "grete: config: --listen is empty\n"},
 		{"serve --data-dir q1,./q1/", "grete: config: log.dirs=q1,./q1/ (--data-dir): q1 and ./q1/ are the same directory\n"},
-		{"serve --data-dir DIR --set authorizer.class.name=a.B", "authorizer.class.name=a.B (--set): protects, and is not implemented yet"},
+		{"serve --data-dir DIR --set authorizer.class.name=a.B", "authorizer.class.name=a.B (--set): protects, and there is no authorizer here but"},
 		{"sevre", "grete: unknown command \"sevre\" for \"grete\"; Did you mean this? serve\n"},
 		{"serve --nonsense", "unknown flag: --nonsense"},
 		{"nonsense", `unknown command "nonsense"`},

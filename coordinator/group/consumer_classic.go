@@ -18,7 +18,7 @@ func (j *join) joinConsumerGroup(g *consumerGroup) {
 }
 
 func (j *join) classicTurn(g *consumerGroup) error {
-	t := &turn{s: j.s, tx: j.tx, g: g, im: j.s.image(), epoch: g.epoch}
+	t := &turn{s: j.s, rc: j.rc, tx: j.tx, g: g, im: j.s.image(), epoch: g.epoch}
 	id := j.req.MemberID
 	if id == "" {
 		id = j.s.newMemberID()

@@ -87,7 +87,7 @@ func (s *shard) consumerHeartbeat(tx *coordinator.Tx, rc RequestContext, req *km
 	if req.MemberEpoch == leavingEpoch || req.MemberEpoch == staticLeaveEpoch {
 		return s.consumerLeave(tx, req)
 	}
-	t := &turn{s: s, tx: tx, im: s.image()}
+	t := &turn{s: s, rc: rc, tx: tx, im: s.image()}
 	if err := t.findGroup(req.Group, req.MemberEpoch == joiningEpoch); err != nil {
 		return nil, err
 	}

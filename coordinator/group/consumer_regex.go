@@ -76,7 +76,7 @@ func (t *turn) noteRegex() (regexChange, error) {
 	}
 	if t.regexesDue(isNew) {
 		groupID := t.g.id
-		t.tx.Then(groupID, func(tx *coordinator.Tx) { t.s.resolveRegexes(tx, groupID) })
+		t.tx.Then(groupID, func(tx *coordinator.Tx) { t.s.resolveRegexes(tx, groupID, t.rc.Describable) })
 	}
 	return change, nil
 }
@@ -110,14 +110,15 @@ func (g *consumerGroup) lastResolution() (last resolvedRegex, known bool) {
 	return last, known
 }
 
-// resolveRegexes matches all of a group's expressions against the topics there are. New topics raise the epoch.
-func (s *shard) resolveRegexes(tx *coordinator.Tx, groupID string) {
+// resolveRegexes matches all of a group's expressions against the topics there are, and that the member whose heartbeat asks for it may describe, as
+// in Kafka (GroupMetadataManager.refreshRegularExpressions). New topics raise the epoch.
+func (s *shard) resolveRegexes(tx *coordinator.Tx, groupID string, describable func(string) bool) {
 	g, ok := s.groups[groupID].(*consumerGroup)
 	if !ok {
 		return
 	}
 	im := s.image()
-	resolved := resolve(im, g.tally.regexes, tx.NowMs)
+	resolved := resolve(im, g.tally.regexes, describable, tx.NowMs)
 	var c changes
 	raise := false
 	for _, regex := range slices.Sorted(maps.Keys(resolved)) {
@@ -139,7 +140,7 @@ func (s *shard) resolveRegexes(tx *coordinator.Tx, groupID string) {
 }
 
 // resolve ignores an expression that does not compile: it was written by a Kafka whose syntax knows more.
-func resolve(im *metadata.Image, regexes map[string]int, nowMs int64) map[string]*resolvedRegex {
+func resolve(im *metadata.Image, regexes map[string]int, describable func(string) bool, nowMs int64) map[string]*resolvedRegex {
 	out := make(map[string]*resolvedRegex, len(regexes))
 	for regex := range regexes {
 		x := &resolvedRegex{version: im.Offset(), resolvedMs: nowMs}
@@ -149,7 +150,7 @@ func resolve(im *metadata.Image, regexes map[string]int, nowMs int64) map[string
 			continue
 		}
 		for t := range im.Topics() {
-			if compiled.MatchString(t.Name) {
+			if compiled.MatchString(t.Name) && (describable == nil || describable(t.Name)) {
 				x.topics = append(x.topics, t.Name)
 			}
 		}

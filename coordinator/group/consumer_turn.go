@@ -15,6 +15,7 @@ import (
 // turns.
 type turn struct {
 	s     *shard
+	rc    RequestContext
 	tx    *coordinator.Tx
 	c     changes
 	g     *consumerGroup

@@ -31,6 +31,7 @@ type Broker struct {
 	Hostname              string // of this machine, for listeners on all addresses
 	advertisedControllers []Listener
 	Gossip                Gossip
+	Authorizer            *Authorizer       // nil: everyone may do everything
 	from                  map[string]string // where each property of Static was set
 	// Unused are properties that were set, and that Kafka knows, but that change nothing here.
 	Unused []string
@@ -49,7 +50,7 @@ func Load(s Sources) (*Broker, error) {
 	}
 	b := &Broker{Layers: Layers{Static: st.values}, from: st.from, ClusterID: s.clusterID(), Hostname: s.Hostname}
 	for _, step := range []func(*static, Sources) error{
-		b.loadIdentity, b.loadDirectories, b.loadRoles, b.loadListeners, b.loadQuorum, b.loadGossip, b.checkSecurity, b.checkSASL, b.checkNumbers,
+		b.loadIdentity, b.loadDirectories, b.loadRoles, b.loadListeners, b.loadQuorum, b.loadGossip, b.checkSecurity, b.checkSASL, b.loadAuthorizer, b.checkNumbers,
 	} {
 		if err := step(st, s); err != nil {
 			return nil, err

@@ -33,7 +33,7 @@ func protects(name, value string) bool {
 	if value == "" {
 		return false
 	}
-	if honoured(name) || honouredSASL(name) {
+	if honoured(name) || honouredSASL(name) || name == authorizerClass {
 		return false
 	}
 	for _, name := range withoutListener(name) {

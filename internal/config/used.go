@@ -12,7 +12,7 @@ import (
 // used are the broker properties, beside the defaults of topics and groups, that change something here. Whoever starts
 // to read a property adds it, and its warning at start is gone.
 var used = []string{
-	"add.partitions.to.txn.retry.backoff.max.ms", "admin.listen", "admin.metrics.detail", "admin.pprof.listen", "admin.security.protocol", "admin.token", "advertised.listeners", "auto.create.topics.enable", "broker.heartbeat.interval.ms", "broker.id", "broker.rack",
+	"add.partitions.to.txn.retry.backoff.max.ms", "admin.listen", "admin.metrics.detail", "admin.pprof.listen", "admin.security.protocol", "admin.token", "advertised.listeners", "allow.everyone.if.no.acl.found", "authorizer.class.name", "auto.create.topics.enable", "broker.heartbeat.interval.ms", "broker.id", "broker.rack",
 	"broker.session.timeout.ms", "broker.silence.patience.ms", "connection.failed.authentication.delay.ms", "connections.max.idle.ms", "controller.listener.names", "controller.quorum.voters", "controller.quorum.auto.join.enable", "controller.quorum.bootstrap.servers",
 	"gossip.expect", "gossip.join", "gossip.key", "default.replication.factor", "delete.topic.enable", "fetch.max.bytes", "group.consumer.assignment.interval.ms", "group.consumer.assignors",
 	"group.consumer.heartbeat.interval.ms", "group.consumer.max.assignment.interval.ms", "group.consumer.max.heartbeat.interval.ms",
@@ -36,7 +36,7 @@ var used = []string{
 	"transaction.partition.verification.enable", "transaction.remove.expired.transaction.cleanup.interval.ms",
 	"transaction.state.log.load.buffer.size", "transaction.state.log.min.isr", "transaction.state.log.num.partitions",
 	"transaction.state.log.replication.factor", "transaction.state.log.segment.bytes", "transaction.two.phase.commit.enable",
-	"transactional.id.expiration.ms",
+	"super.users", "transactional.id.expiration.ms",
 	"auto.leader.rebalance.enable", "leader.imbalance.check.interval.seconds", "controller.quorum.election.timeout.ms", "controller.quorum.request.timeout.ms", "initial.broker.registration.timeout.ms",
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"grete/cluster/controller"
 	"grete/cluster/metadata"
+	"grete/cluster/metadata/acl"
 	"grete/handlers"
 	"grete/internal/config"
 	"grete/internal/sched"
@@ -147,8 +148,21 @@ func (n *Node) newBroker() *handlers.Broker {
 		Clock: n.o.Clock, Log: n.o.Log, Static: cfg.Layers, Features: features(), Loggers: n.o.Loggers, LogDirs: n.store.Dirs,
 		Groups: n.groups, Txns: n.txns, Markers: n.markers, Others: n.others, CoordinatorTopics: n.topics, Replicas: n.replicas, ProducerIDs: n.producers,
 		FetchSessions: n.fetchSessions, Limits: limits(cfg.Layers),
-		VerifyTransactions: n.verifiesTransactions, CheckSecurity: n.checkTLS,
+		VerifyTransactions: n.verifiesTransactions, CheckSecurity: n.checkTLS, Authorizer: n.authorizer,
 	}
+}
+
+// newAuthorizer makes the authorizer of all this node's listeners, nil where everyone may do everything.
+func newAuthorizer(o Options) *handlers.Authorizer {
+	cfg := o.Config.Authorizer
+	if cfg == nil {
+		return nil
+	}
+	rules := acl.Rules{SuperUsers: map[string]bool{}, AllowWithoutACL: cfg.AllowWithoutACL}
+	for _, name := range cfg.SuperUsers {
+		rules.SuperUsers[name] = true
+	}
+	return handlers.NewAuthorizer(rules, o.Clock, o.Log)
 }
 
 func limits(l config.Layers) handlers.Limits {

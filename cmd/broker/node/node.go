@@ -33,6 +33,7 @@ type Node struct {
 	begins      bool   // the quorum of a new cluster begins with this node
 	hint        atomic.Pointer[raftlog.Members]
 	logDefaults logstore.Config
+	authorizer  *handlers.Authorizer // nil: everyone may do everything
 
 	security      security
 	plainUsers    sasl.Users                  // of sasl.plain.users.file
@@ -68,7 +69,6 @@ type Node struct {
 	progress      progress
 
 	stops       []stop // what was started
-	leaving     sync.Once
 	failed      chan error
 	offlineTo   atomic.Pointer[replica.Manager] // replicas, once they are to hear of failed directories
 	offlineDirs atomic.Int32
@@ -90,7 +90,7 @@ type step struct {
 // Start runs a broker until Stop. Its errors are one line that says what is in the way.
 func Start(ctx context.Context, o Options) (*Node, error) {
 	o.fill()
-	n := &Node{o: o, metrics: metrics.New(o.Clock), failed: make(chan error, 1)}
+	n := &Node{o: o, metrics: metrics.New(o.Clock), authorizer: newAuthorizer(o), failed: make(chan error, 1)}
 	for _, s := range n.steps() {
 		n.progress.doing(s.doing)
 		if err := s.run(ctx); err != nil {
