@@ -2,7 +2,6 @@ package handlers
 
 import (
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -27,8 +26,6 @@ type Authorizer struct {
 	clock clock.Clock
 	log   zerolog.Logger
 
-	denials atomic.Int64
-
 	mu     sched.Mutex
 	second time.Time // when the lines that are counted began
 	lines  int
@@ -40,12 +37,8 @@ func NewAuthorizer(rules acl.Rules, c clock.Clock, log zerolog.Logger) *Authoriz
 	return &Authorizer{rules: rules, clock: c, log: log}
 }
 
-// Denials is how many operations were denied.
-func (a *Authorizer) Denials() int64 { return a.denials.Load() }
-
 // denied writes a line about a denial, unless there were many within this second.
 func (a *Authorizer) denied(r *protocol.Request, op kmsg.ACLOperation, on acl.Resource) {
-	a.denials.Add(1)
 	untold, ok := a.mayTell()
 	if !ok {
 		return

@@ -55,12 +55,19 @@ type Call struct {
 
 func dial(s *Session, name string) *Conn {
 	c := &Conn{s: s, name: name, clientID: "oracle"}
+	if name == setupClient {
+		c.clientID = setupClient
+	}
 	c.connect()
 	return c
 }
 
 func (c *Conn) connect() {
-	nc, err := net.DialTimeout("tcp", c.s.target.Addr, dialTimeout)
+	from := c.s.target.Guest
+	if c.clientID == setupClient {
+		from = ""
+	}
+	nc, err := dialFrom(from, c.s.target.Addr)
 	if err != nil {
 		panic(fmt.Sprintf("dial: %v", err))
 	}

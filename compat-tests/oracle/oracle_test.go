@@ -33,8 +33,16 @@ var properties = map[string]string{
 
 func start(t *testing.T, name string, launch func(context.Context, kafka.Options) (*kafka.Broker, error)) Target {
 	t.Helper()
+	return startWith(t, name, launch, nil)
+}
+
+// startWith starts a broker with properties beside those of every other.
+func startWith(t *testing.T, name string, launch func(context.Context, kafka.Options) (*kafka.Broker, error), more map[string]string) Target {
+	t.Helper()
 	dir := t.TempDir()
-	b, err := launch(context.Background(), kafka.Options{Dir: dir, Properties: properties})
+	all := maps.Clone(properties)
+	maps.Copy(all, more)
+	b, err := launch(context.Background(), kafka.Options{Dir: dir, Properties: all})
 	kafka.SkipOrFail(t, err)
 	t.Cleanup(func() {
 		if err := b.Stop(); err != nil {

@@ -15,6 +15,8 @@ type Target struct {
 	Name string // "kafka", "grete": for messages
 	Addr string
 	Dir  string // prefix of paths that it may show
+	// Guest is the local address of connections that are not for set-up, "" for the system's choice.
+	Guest string
 }
 
 // Step is one entry of a transcript.
@@ -125,6 +127,9 @@ func (s *Session) maskString(v string) string {
 	v = strings.ReplaceAll(v, s.target.Addr, "<addr>")
 	if strings.Contains(v, "imestamp") {
 		v = timePattern.ReplaceAllString(v, "<ms>")
+	}
+	if strings.HasPrefix(v, "Request Request(") { // Kafka shows its own object
+		return "<the request> is not authorized."
 	}
 	v = loopbackPattern.ReplaceAllString(v, "<other addr>")
 	v = ownIDPattern.ReplaceAllString(v, "$1<own id>")

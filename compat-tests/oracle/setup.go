@@ -24,8 +24,7 @@ type topic struct {
 // setup sends a set-up request and fails the scenario if there is no response.
 func (s *Session) setup(version int16, req kmsg.Request) kmsg.Response {
 	if s.setupConn == nil {
-		s.setupConn = dial(s, "setup")
-		s.setupConn.clientID = setupClient
+		s.setupConn = dial(s, setupClient)
 	}
 	resp := s.setupConn.Send(version, req).Quiet()
 	if resp == nil {
