@@ -69,7 +69,9 @@ func (a *authentication) admits(key int16) bool {
 		return key == apiVersionsKey || key == saslHandshakeKey
 	case awaitsHandshake:
 		return key == saslHandshakeKey
-	case awaitsAuthenticate, awaitsRefusal:
+	case awaitsAuthenticate:
+		return key == saslAuthenticateKey || key == saslHandshakeKey || key == apiVersionsKey
+	case awaitsRefusal:
 		return key == saslAuthenticateKey
 	}
 	return true
@@ -96,13 +98,30 @@ func (c *Conn) serveSASL(r *Request) (done bool, err error) {
 			return false, nil
 		}
 	}
-	switch r.Key {
-	case saslHandshakeKey:
+	switch {
+	case a.state == awaitsAuthenticate && r.Key != saslAuthenticateKey:
+		return true, c.denyState(r)
+	case r.Key == saslHandshakeKey:
 		return true, c.saslHandshake(r)
-	case saslAuthenticateKey:
+	case r.Key == saslAuthenticateKey:
 		return true, c.saslAuthenticate(r)
 	}
 	return false, nil
+}
+
+// denyState answers ApiVersions and SaslHandshake where a token is due. Kafka answers any request there; others close the connection here.
+func (c *Conn) denyState(r *Request) error {
+	var resp kmsg.Response = kmsg.NewPtrApiVersionsResponse()
+	if r.Body != nil {
+		resp = r.Body.ResponseKind()
+	}
+	switch resp := resp.(type) {
+	case *kmsg.ApiVersionsResponse:
+		resp.ErrorCode = kerr.IllegalSaslState.Code
+	case *kmsg.SASLHandshakeResponse:
+		resp.ErrorCode = kerr.IllegalSaslState.Code
+	}
+	return c.deny("a request where a token of SASL is due", func() { r.Respond(resp) })
 }
 
 // beginAgain begins another authentication, where sessions end at all and the last one did not begin just now.
@@ -155,6 +174,7 @@ func (c *Conn) saslAuthenticate(r *Request) error {
 		resp.SASLAuthBytes = []byte{}
 		return c.deny(failure.reason, func() { r.Respond(resp) })
 	}
+	resp.ErrorMessage = new(string) // empty, not null, as Kafka's
 	if resp.SASLAuthBytes = challenge; challenge == nil {
 		resp.SASLAuthBytes = []byte{}
 	}

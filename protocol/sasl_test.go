@@ -97,7 +97,7 @@ func TestSASL(t *testing.T) {
 	p.send(1, kmsg.NewPtrApiVersionsRequest())
 	p.expect(1)
 	p.handshake("PLAIN")
-	if resp := p.logIn(annsToken); resp.ErrorCode != 0 || resp.SessionLifetimeMillis != 0 || resp.SASLAuthBytes == nil {
+	if resp := p.logIn(annsToken); resp.ErrorCode != 0 || resp.SessionLifetimeMillis != 0 || resp.SASLAuthBytes == nil || resp.ErrorMessage == nil || *resp.ErrorMessage != "" {
 		t.Errorf("%+v", resp)
 	}
 	p.expectToBe(names, "ann")
@@ -166,18 +166,16 @@ func TestNothingBeforeAuthentication(t *testing.T) {
 	s := startServer(t, h, withSASL(nil))
 	versions, handshake, raw := kmsg.NewPtrApiVersionsRequest(), saslHandshakeRequest(1, "PLAIN"), saslHandshakeRequest(0, "PLAIN")
 	for name, requests := range map[string][]kmsg.Request{
-		"a request":                       {heartbeat("a")},
-		"a request after ApiVersions":     {versions, heartbeat("a")},
-		"ApiVersions twice":               {versions, versions},
-		"a token before the handshake":    {saslToken(1, annsToken)},
-		"a token after ApiVersions":       {versions, saslToken(1, annsToken)},
-		"a request after the handshake":   {handshake, heartbeat("a")},
-		"ApiVersions after the handshake": {handshake, versions},
-		"two handshakes":                  {handshake, handshake},
-		"a request where a token is due":  {raw, heartbeat("a")},
-		"a request that is too long":      {handshake, saslToken(1, strings.Repeat("x", 1000))},
-		"ApiVersions that is too long":    {produce(1, make([]byte, 1000))},
-		"a version that there is not":     {handshake, saslToken(9, annsToken)},
+		"a request":                      {heartbeat("a")},
+		"a request after ApiVersions":    {versions, heartbeat("a")},
+		"ApiVersions twice":              {versions, versions},
+		"a token before the handshake":   {saslToken(1, annsToken)},
+		"a token after ApiVersions":      {versions, saslToken(1, annsToken)},
+		"a request after the handshake":  {handshake, heartbeat("a")},
+		"a request where a token is due": {raw, heartbeat("a")},
+		"a request that is too long":     {handshake, saslToken(1, strings.Repeat("x", 1000))},
+		"ApiVersions that is too long":   {produce(1, make([]byte, 1000))},
+		"a version that there is not":    {handshake, saslToken(9, annsToken)},
 	} {
 		p := s.dial()
 		for i, req := range requests {
@@ -205,7 +203,7 @@ func TestSASLFailures(t *testing.T) {
 		{"PLAIN", "\x00ann\x00", "Authentication failed: password not specified"},
 		{"PLAIN", "\x00\x00secret", "Authentication failed: username not specified"},
 		{"PLAIN", "eve\x00ann\x00secret", "Authentication failed: Client requested an authorization id that is different from username"},
-		{"PLAIN", "ann", invalid + "PLAIN"},
+		{"PLAIN", "ann", "Invalid SASL/PLAIN response: expected 3 tokens, got 1"}, {"PLAIN", "\x00\x00\x00\x00\x00", "Invalid SASL/PLAIN response: expected 3 tokens, got 4"},
 		{"SCRAM-SHA-256", "y", invalid + "SCRAM-SHA-256"},
 		{"SCRAM-SHA-256", "n,a=ann,n=bob,r=x", "Authentication failed: Client requested an authorization id that is different from username"},
 	} {
@@ -227,6 +225,15 @@ func TestSASLFailures(t *testing.T) {
 		t.Errorf("%+v", resp)
 	}
 	p.expectClosed()
+	for _, req := range []kmsg.Request{saslHandshakeRequest(1, "PLAIN"), kmsg.NewPtrApiVersionsRequest()} { // where a token is due
+		p := s.dial()
+		p.handshake("PLAIN")
+		p.send(1, req)
+		if _, b := p.frame(); binary.BigEndian.Uint16(b) != uint16(kerr.IllegalSaslState.Code) {
+			t.Errorf("%T: %x", req, b)
+		}
+		p.expectClosed()
+	}
 	eventually(t, "the connections end", func() bool { return s.connections() == 0 })
 	if log := s.log.String(); strings.Contains(log, "wrong") || strings.Contains(log, "secret") || !strings.Contains(log, "authentication failed") {
 		t.Error(log)

@@ -38,7 +38,7 @@ func (p *plain) Claimed() string { return p.name }
 func (p *plain) Next(token []byte) (challenge []byte, done bool, err error) {
 	parts := strings.Split(string(token), "\x00")
 	if len(parts) != 3 {
-		return nil, false, fmt.Errorf("a token of %d parts", len(parts))
+		return nil, false, &Failure{fmt.Sprintf("Invalid SASL/PLAIN response: expected 3 tokens, got %d", min(len(parts), 4))} // it counts no further
 	}
 	authorization, name, password := parts[0], parts[1], parts[2]
 	p.name = name
