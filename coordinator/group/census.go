@@ -31,18 +31,22 @@ func (s *shard) admitGroup() error {
 
 // put gives id its group, new or in the place of another.
 func (s *shard) put(id string, g group) {
-	if old := s.groups[id]; old != g {
-		s.unindex(old)
-		if c, ok := g.(*consumerGroup); ok {
-			c.index(s.subscribers)
-		}
+	old := s.groups[id]
+	if old == g {
+		return
+	}
+	s.unindex(old)
+	if c, ok := g.(*consumerGroup); ok {
+		c.index(s.subscribers)
 	}
 	s.groups[id] = g
 	s.recount()
+	s.changed(id)
 }
 
 func (s *shard) drop(id string) {
 	s.unindex(s.groups[id])
+	s.expiring.remove(id)
 	delete(s.groups, id)
 	s.recount()
 }

@@ -56,6 +56,7 @@ func newConsumerWorld(t *testing.T, seed uint64) *consumerWorld {
 	cfg := DefaultConfig()
 	cfg.Consumer.Defaults.AssignmentIntervalMs = int32(seed%2) * 1000
 	cfg.Consumer.MaxSize = 10
+	cfg.OffsetsRetentionMs, cfg.OffsetsRetentionCheckIntervalMs = 20_000, 10_000
 	w := &consumerWorld{rig: newRig(t, cfg), rng: rand.New(rand.NewPCG(seed, 7))}
 	for i := range 12 {
 		c := &modelConsumer{name: fmt.Sprint("c", i), topics: "t"}
@@ -83,6 +84,8 @@ func (w *consumerWorld) step() {
 		if c.in {
 			w.send(c, c.epoch, words(c.topics), c.owned)
 		}
+	case n < 80:
+		w.commit(c)
 	case n < 90:
 		w.clock.Advance(time.Duration(w.rng.IntN(9000)) * time.Millisecond)
 	case n < 94:
@@ -151,6 +154,18 @@ func (c *modelConsumer) took(t testing.TB, resp *kmsg.ConsumerGroupHeartbeatResp
 	}
 }
 
+// commit is by a member, for a topic that members may use or not.
+func (w *consumerWorld) commit(c *modelConsumer) {
+	if !c.in {
+		return
+	}
+	topic := []string{"t", "u", "v"}[w.rng.IntN(3)]
+	req := txnCommit("g", int32(w.rng.IntN(3)), 1)
+	req.Version, req.Topics[0].Topic, req.Topics[0].TopicID = 9, topic, testTopicID(topic)
+	req.MemberID, req.InstanceID, req.Generation = c.name, c.instance, c.epoch
+	w.s.CommitOffsets(req, func([]kmsg.OffsetCommitResponseTopic) {})
+}
+
 func (w *consumerWorld) leave(c *modelConsumer) {
 	if !c.in {
 		return
@@ -178,10 +193,13 @@ func (w *consumerWorld) texts(text func(*consumerGroup) string) []string {
 	var out []string
 	done := make(chan struct{})
 	w.s.rt.Submit(0, op{
-		Run: func(s *shard, _ *coordinator.Tx) {
+		Run: func(s *shard, tx *coordinator.Tx) {
 			defer close(done)
-			for _, g := range s.groups {
+			for id, g := range s.groups {
 				out = append(out, text(g.(*consumerGroup)))
+				if bad := checkExpiry(s, id, tx.NowMs); bad != "" {
+					w.t.Error(bad)
+				}
 			}
 		},
 		Refuse: func(err error) { out = append(out, err.Error()); close(done) },

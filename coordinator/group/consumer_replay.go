@@ -10,6 +10,7 @@ func (s *shard) replayConsumer(key, value []byte) error {
 	if value == nil {
 		if g, ok := s.groups[k.group].(*consumerGroup); ok {
 			s.replayTombstone(g, k)
+			s.changedBy(k)
 		}
 		return nil
 	}
@@ -21,7 +22,15 @@ func (s *shard) replayConsumer(key, value []byte) error {
 		return err
 	}
 	s.put(g.id, g)
+	s.changedBy(k)
 	return nil
+}
+
+// changedBy follows the records that decide which topics the group subscribes to, and whether it is empty.
+func (s *shard) changedBy(k consumerKey) {
+	if k.kind == consumerMemberType || k.kind == regexType {
+		s.changed(k.group)
+	}
 }
 
 func (g *consumerGroup) replay(k consumerKey, value []byte) (err error) {

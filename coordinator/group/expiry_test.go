@@ -1,12 +1,26 @@
 package group
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
+
+// checkExpiry says so when something of a group would expire, or the group itself, and nobody looks at it then.
+func checkExpiry(s *shard, id string, nowMs int64) string {
+	g := s.groups[id]
+	due, nextMs := s.nextExpiry(g, id, nowMs)
+	if due || s.deletable(g, id, 0) {
+		nextMs = nowMs + 1
+	}
+	if e := s.expiring.byID[id]; nextMs != never && (e == nil || e.atMs > nextMs) {
+		return fmt.Sprintf(" NOBODY LOOKS AT %s AT %d", id, nextMs)
+	}
+	return ""
+}
 
 // Expiry and the deletion of a topic end their rounds when the log refuses tombstones, of which one append does not hold all.
 func TestTombstonesEndWhenAppendsFail(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"grete/coordinator"
+	"grete/internal/clock"
 )
 
 // TestRandomMembers lets clients do whatever comes to mind, on a log that fails at times and a coordinator that
@@ -234,6 +235,9 @@ func (w *world) checkInvariants() {
 	w.inspect(func(s *shard) {
 		for id, g := range s.groups {
 			w.checkGroup(id, g.(*classicGroup))
+			if bad := checkExpiry(s, id, clock.Millis(w.clock)); bad != "" {
+				w.t.Error(bad)
+			}
 		}
 		for key, offset := range w.acked {
 			var group string

@@ -81,7 +81,11 @@ func (p *pendingOffsets) take(producerID int64) openTransaction {
 // EndTransaction moves a producer's pending offsets to the committed ones, or drops them (coordinator.Machine). Of two
 // commits of one partition the later record counts, also when compaction has left them in another order.
 func (s *shard) EndTransaction(producerID int64, ok bool) {
-	for groupID, of := range s.pending.take(producerID).offsets.groups {
+	pending := s.pending.take(producerID)
+	for groupID := range pending.groups {
+		s.changed(groupID)
+	}
+	for groupID, of := range pending.offsets.groups {
 		of.each(nil, func(topic string, partition int32, c *committed) bool {
 			more := -c.bytes()
 			if now := s.offsets.get(groupID, topic, partition); ok && (now == nil || c.recordOffset > now.recordOffset) {

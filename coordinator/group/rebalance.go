@@ -27,7 +27,7 @@ func (s *shard) prepareRebalance(tx *coordinator.Tx, g *classicGroup) {
 	}
 	tx.Cancel(&g.syncTimer)
 	initial := g.state == empty
-	g.transition(preparingRebalance, tx.NowMs)
+	s.transition(g, preparingRebalance, tx.NowMs)
 	switch {
 	case initial:
 		s.startInitialDelay(tx, g)
@@ -36,6 +36,12 @@ func (s *shard) prepareRebalance(tx *coordinator.Tx, g *classicGroup) {
 	default:
 		s.awaitJoins(tx, g)
 	}
+}
+
+// transition brings the group into a state, of which it depends what expires.
+func (s *shard) transition(g *classicGroup, to classicState, nowMs int64) {
+	g.transition(to, nowMs)
+	s.changed(g.id)
 }
 
 func (s *shard) awaitJoins(tx *coordinator.Tx, g *classicGroup) {
@@ -119,7 +125,7 @@ func (s *shard) becomeEmpty(tx *coordinator.Tx, g *classicGroup) {
 	g.generation++
 	g.protocol, g.leader = nil, ""
 	g.computeSubscribed()
-	g.transition(empty, tx.NowMs)
+	s.transition(g, empty, tx.NowMs)
 	tx.AppendApplied(groupMetadataKey(g.id), g.metadataValue(nil), func(*coordinator.Tx) {})
 }
 
@@ -128,7 +134,7 @@ func (s *shard) startGeneration(tx *coordinator.Tx, g *classicGroup) {
 	g.generation++
 	g.protocol = g.selectProtocol()
 	g.computeSubscribed()
-	g.transition(completingRebalance, tx.NowMs)
+	s.transition(g, completingRebalance, tx.NowMs)
 	for _, m := range g.members {
 		g.answerJoin(tx, m, g.joined(m))
 		m.keepAlive(tx)

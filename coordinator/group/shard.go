@@ -26,6 +26,8 @@ type shard struct {
 	subscribers topicIndex
 	given       givenIDs
 	expiry      coordinator.Timer
+	// expiring is the groups that expiry has to look at.
+	expiring expiryQueue
 
 	sizes                      *sizes
 	countedGroups              int64
@@ -64,6 +66,9 @@ func (s *shard) replayOffset(at coordinator.Position, key, value []byte) error {
 	}
 	if value == nil {
 		s.owe(k.Group, -s.offsets.remove(k.Group, k.Topic, k.Partition)-s.pending.remove(k.Group, k.Topic, k.Partition))
+		if s.offsets.groups[k.Group] == nil {
+			s.changed(k.Group)
+		}
 		return nil
 	}
 	if s.groups[k.Group] == nil {
@@ -80,6 +85,9 @@ func (s *shard) replayOffset(at coordinator.Position, key, value []byte) error {
 		more += before
 	}
 	s.owe(k.Group, more)
+	if err == nil && at.ProducerID == batch.NoProducerID {
+		s.kept(k.Group, k.Topic, c)
+	}
 	return err
 }
 
@@ -119,8 +127,9 @@ func (s *shard) Loaded(tx *coordinator.Tx) {
 	for id := range s.offsets.groups {
 		s.tell(id)
 	}
-	for _, g := range s.groups {
+	for id, g := range s.groups {
 		g.loaded(tx, s)
+		s.changed(id)
 	}
 	s.expiry.Fire = s.expire
 	tx.Schedule(&s.expiry, s.cfg.OffsetsRetentionCheckIntervalMs)

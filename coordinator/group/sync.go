@@ -81,7 +81,7 @@ func (s *shard) assign(tx *coordinator.Tx, g *classicGroup, req *kmsg.SyncGroupR
 		assignments[a.MemberID] = bytes.Clone(a.MemberAssignment)
 	}
 	tx.AppendApplied(groupMetadataKey(g.id), g.metadataValue(assignments), func(tx *coordinator.Tx) {
-		g.transition(stable, tx.NowMs)
+		s.transition(g, stable, tx.NowMs)
 		for _, m := range g.members {
 			m.assignment = assignments[m.id]
 			if g.answerSync(tx, m, g.assigned(m)) {

@@ -342,10 +342,10 @@ func (r *rig) state() []string {
 	var out []string
 	done := make(chan struct{})
 	r.s.rt.Submit(0, op{
-		Run: func(s *shard, _ *coordinator.Tx) {
+		Run: func(s *shard, tx *coordinator.Tx) {
 			defer close(done)
-			for _, g := range s.groups {
-				out = append(out, anyGroupText(s, g))
+			for id, g := range s.groups {
+				out = append(out, anyGroupText(s, g)+checkExpiry(s, id, tx.NowMs))
 			}
 		},
 		Refuse: func(err error) { out = append(out, "shard: "+err.Error()); close(done) },
