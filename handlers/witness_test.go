@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -12,10 +13,10 @@ import (
 )
 
 // prober counts what it is asked.
-type prober struct{ asked int }
+type prober struct{ asked atomic.Int32 }
 
 func (p *prober) Silent(context.Context, int32, int64) (bool, error) {
-	p.asked++
+	p.asked.Add(1)
 	return true, nil
 }
 
@@ -40,14 +41,14 @@ func TestWitnessServesTheController(t *testing.T) {
 		{"a leader that is no broker", alone, alone, nil, 0},
 	} {
 		r.image.Store(r.image.Load().WithController(tt.leader))
-		p.asked = 0
+		p.asked.Store(0)
 		w := r.dial()
 		if tt.node != 0 && w.hello(tt.node, tt.secret) != 0 {
 			t.Fatalf("%s: no hello", tt.name)
 		}
 		got := call[*protocol.WitnessResponse](w, 0, &protocol.WitnessRequest{BrokerID: 3, BrokerEpoch: 20})
-		if got.ErrorCode != tt.want || got.Silent != (tt.want == 0) || p.asked > 0 != (tt.want == 0) {
-			t.Errorf("%s: %+v, asked %d times", tt.name, got, p.asked)
+		if got.ErrorCode != tt.want || got.Silent != (tt.want == 0) || p.asked.Load() > 0 != (tt.want == 0) {
+			t.Errorf("%s: %+v, asked %d times", tt.name, got, p.asked.Load())
 		}
 	}
 }
