@@ -20,6 +20,8 @@ const (
 	// maxKeySetBytes bounds what an issuer's address gives, keysTimeout how long it may take.
 	maxKeySetBytes = 1 << 20
 	keysTimeout    = 10 * time.Second
+	// minKeysPause is between two looks at it at least, whatever the properties say.
+	minKeysPause = 10 * time.Millisecond
 )
 
 // issuerKeys are the keys of the issuer of tokens, as an address last gave them.
@@ -39,6 +41,9 @@ func (n *Node) bearerOf(ctx context.Context, l config.Listener) (*sasl.TokenRule
 		n: n, url: cfg.ListenerText(l.Name, "sasl.oauthbearer.jwks.endpoint.url"), missing: make(chan struct{}, 1),
 		refresh: millis(cfg.ListenerInt(l.Name, "sasl.oauthbearer.jwks.endpoint.refresh.ms")), backoff: millis(cfg.ListenerInt(l.Name, "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms")),
 		maxBackoff: millis(cfg.ListenerInt(l.Name, "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms")),
+	}
+	for _, pause := range []*time.Duration{&k.refresh, &k.backoff, &k.maxBackoff} {
+		*pause = max(*pause, minKeysPause)
 	}
 	if err := k.read(ctx); err != nil {
 		return nil, fmt.Errorf("config: listener %s: sasl.oauthbearer.jwks.endpoint.url=%s: %w", l.Name, k.url, err)
