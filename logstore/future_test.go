@@ -6,6 +6,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"grete/internal/vfs"
 )
@@ -199,6 +200,10 @@ func TestFailureWhileMoving(t *testing.T) {
 			return nil
 		})
 		_, err := s.Promote(testID)
+		for errors.Is(err, ErrBusy) { // the flush of the copy is about to end
+			time.Sleep(50 * time.Microsecond)
+			_, err = s.Promote(testID)
+		}
 		faulty.Inject(nil)
 		if n <= step {
 			must(t, err)

@@ -47,6 +47,8 @@ type LifecycleOptions struct {
 	// LeaderGone gives a channel that is closed when the controller of the moment is not it any more: the next one hears of this broker at
 	// once. Nil: it hears with the next interval.
 	LeaderGone func() <-chan struct{}
+	// Hopeless says that no controller can answer any more, as a majority of the quorum has ended. Nil: that is never known.
+	Hopeless func() bool
 	// OfflineDirs are those of LogDirs that cannot be used any more; nil: never any.
 	OfflineDirs func() []metadata.UUID
 }
@@ -75,7 +77,10 @@ const retryEvery = 100 * time.Millisecond
 // unheardLimit is how long a broker that stops waits for an answer of any controller: longer than an election.
 const unheardLimit = 2500 * time.Millisecond
 
-var errUnheard = errors.New("no controller answers")
+var (
+	errUnheard  = errors.New("no controller answers")
+	errHopeless = errors.New("a majority of the metadata quorum has ended")
+)
 
 // NewLifecycle makes one that has not begun.
 func NewLifecycle(o LifecycleOptions) *Lifecycle {
@@ -131,7 +136,7 @@ func (l *Lifecycle) Start(ctx context.Context) error {
 }
 
 // Shutdown is the controlled shutdown: it returns once the controller has moved what this broker led, or when ctx ends, this node's
-// part of the quorum has, or no controller has answered for unheardLimit; heartbeats have stopped then.
+// part of the quorum has, no controller can answer, or none has answered for unheardLimit; heartbeats have stopped then.
 func (l *Lifecycle) Shutdown(ctx context.Context) error {
 	if l.cancel == nil {
 		return nil // it never was in service
@@ -147,8 +152,18 @@ func (l *Lifecycle) awaitRelease(ctx context.Context) error {
 	unheard := make(chan struct{}, 1)
 	limit := l.o.Clock.AfterFunc(unheardLimit, func() { poke(unheard) })
 	defer limit.Stop()
+	var look <-chan time.Time // nil: never
+	if l.o.Hopeless != nil {
+		ticker := l.o.Clock.NewTicker(retryEvery)
+		defer ticker.Stop()
+		look = ticker.C()
+	}
 	for {
 		select {
+		case <-look:
+			if l.o.Hopeless() {
+				return errHopeless
+			}
 		case <-l.told:
 			return nil
 		case <-l.ended:

@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -112,4 +113,26 @@ func TestRefusedRegistration(t *testing.T) {
 		t.Error(err)
 	}
 	r.kill(t)
+}
+
+// A broker that stops hears of no controller, and waits for none once a majority of the quorum has ended.
+func TestShutdownWithoutQuorumDoesNotWait(t *testing.T) {
+	manual := clock.NewManual(time.UnixMilli(1_000_000))
+	hopeless := atomic.Bool{}
+	l := NewLifecycle(LifecycleOptions{Controller: &deafAfter{answers: 2}, Clock: manual, Logger: zerolog.Nop(), NodeID: 1, IntervalMs: 2000, Hopeless: hopeless.Load})
+	must(t, l.Start(context.Background()))
+	done := make(chan error, 1)
+	go func() { done <- l.Shutdown(context.Background()) }()
+	eventually(t, "the timers", func() bool { return manual.Pending() == 3 })
+	manual.Advance(retryEvery)
+	hopeless.Store(true)
+	manual.Advance(retryEvery)
+	select {
+	case err := <-done:
+		if !errors.Is(err, errHopeless) {
+			t.Error(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("it waits")
+	}
 }

@@ -16,6 +16,22 @@ func (n *Node) Gone(id int32) {
 	}
 }
 
+// MajorityGone says whether so many voters are gone that those that are there, this node among them, decide nothing. It is true of a node that has stopped.
+func (n *Node) MajorityGone() bool {
+	gone := true
+	_ = n.call(func() {
+		voters := n.confs.latest().Voters()
+		there := 0
+		for _, m := range voters {
+			if !n.away[m.NodeID] {
+				there++
+			}
+		}
+		gone = there <= len(voters)/2
+	})
+	return gone
+}
+
 // leaderGone forgets the leader, so that this node grants votes, and sets the time of its own candidacy.
 func (n *Node) leaderGone(id int32) {
 	n.away[id] = true

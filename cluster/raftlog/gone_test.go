@@ -60,8 +60,14 @@ func TestNobodyIsLeftToResignTo(t *testing.T) {
 	time.Sleep(underway)
 	for id := range n.nodes {
 		if id != leader.id {
+			if leader.MajorityGone() {
+				t.Error("two of three are there, and a majority is gone")
+			}
 			leader.Gone(id)
 		}
+	}
+	if !leader.MajorityGone() {
+		t.Error("two of three are gone, and a majority is not")
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()

@@ -51,6 +51,14 @@ const (
 	loggedOutage     = 3 * time.Second // shorter ones are not
 )
 
+// stopping is what a node answers that stops, and will not hear its messages: it is as gone as one whose machine refuses connections.
+var stopping = kerr.BrokerNotAvailable.Code
+
+// left says whether err is that nobody is there, or soon will be.
+func left(err error) bool {
+	return protocol.Refused(err) || errors.Is(err, kerr.BrokerNotAvailable)
+}
+
 // receiver is the node that Peers work for.
 type receiver interface {
 	Step(m *raftpb.Message, directory metadata.UUID)
@@ -149,7 +157,7 @@ func (p *Peers) deliver(to *peer) {
 			continue
 		}
 		to.lost.note(p.o, to.id, err)
-		if !protocol.Refused(err) && !errors.Is(err, context.Canceled) { // the connection broke: why?
+		if !left(err) && !errors.Is(err, context.Canceled) { // the connection broke: why?
 			p.noteGone(to.id, p.redial(link))
 		}
 		redial.wait(p.ctx)
@@ -192,9 +200,9 @@ func (p *Peers) redial(link *protocol.Link) (err error) {
 	return err
 }
 
-// noteGone tells who wants to know when err says that nobody listens at a node's address.
+// noteGone tells who wants to know when err says that nobody listens at a node's address, or that the node stops.
 func (p *Peers) noteGone(id int32, err error) {
-	if !protocol.Refused(err) {
+	if !left(err) {
 		return
 	}
 	if node := p.node.Load(); node != nil {
@@ -253,7 +261,10 @@ func (p *Peers) report(to *peer, messages []outgoing, err error) {
 // Receive takes a request of another node. respond is called once, now or when messages for the sender have come. A sender that is not
 // proven to be who it says can be no voter: only its answers to a leader are taken, and never a later term.
 func (p *Peers) Receive(req *protocol.RaftRequest, proven bool, respond func(*protocol.RaftResponse)) {
-	if code := p.check(req); code != 0 {
+	if code := p.check(req); code != 0 || p.ctx.Err() != nil {
+		if code == 0 {
+			code = stopping
+		}
 		respond(&protocol.RaftResponse{ErrorCode: code})
 		return
 	}
@@ -365,6 +376,7 @@ func (p *Peers) poll(ctx context.Context, voter int32) {
 		req := &protocol.RaftRequest{To: voter, MaxWaitMs: int32(maxPollWait / time.Millisecond)}
 		if err := p.exchange(link, req, maxPollWait+p.o.Timeout); err != nil && ctx.Err() == nil {
 			lost.note(p.o, voter, err)
+			p.noteGone(voter, err)
 			_ = clock.Pause(ctx, p.o.Clock, pollRetriesAfter)
 			continue
 		}

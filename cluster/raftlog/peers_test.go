@@ -109,6 +109,22 @@ func receive[T any](t *testing.T, c <-chan T) T {
 	}
 }
 
+// A node that stops says so while its listener is there still, to those that send and to those that fetch.
+func TestStoppingPeersAreGone(t *testing.T) {
+	server, _ := peersOf(t, 1, "c", map[int32]string{})
+	addresses := map[int32]string{1: listen(t, server)}
+	sender, sent := peersOf(t, 2, "c", addresses)
+	poller, polled := peersOf(t, 3, "c", addresses)
+	server.Close()
+	sender.Send(message(raftpb.MsgHeartbeat, 2, 1, nil), metadata.ZeroUUID)
+	poller.Poll([]int32{1})
+	for _, in := range []*inbox{sent, polled} {
+		if id := receive(t, in.gone); id != 1 {
+			t.Errorf("%d is gone", id)
+		}
+	}
+}
+
 // Messages arrive in order; a node that listens nowhere gets its own by polling; a lost snapshot is reported.
 func TestPeersDeliver(t *testing.T) {
 	server, in := peersOf(t, 1, "c", map[int32]string{})

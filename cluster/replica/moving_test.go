@@ -32,7 +32,7 @@ func (r *replicated) round(t *testing.T) (moving bool) {
 // moves plays the mover to the end.
 func (r *replicated) moves(t *testing.T) {
 	t.Helper()
-	for range 100 {
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Microsecond) { // a flush may be about to end
 		if !r.round(t) {
 			return
 		}

@@ -81,14 +81,20 @@ func (f *fleet) watch(n *node.Node) {
 // Failed delivers the error after which the process cannot go on.
 func (f *fleet) Failed() <-chan error { return f.failed }
 
-// Stop stops one after the other: each hands over while there are enough to hand over to.
+// Stop has one after the other leave: each hands over while there are enough to hand over to, and no quorum is lost meanwhile. Then all stop side by side, for
+// they wait for the same disk.
 func (f *fleet) Stop(ctx context.Context) error {
 	close(f.stopped)
 	f.wg.Wait()
-	var errs []error
 	for _, n := range slices.Backward(f.nodes) {
-		errs = append(errs, n.Stop(ctx))
+		n.Leave(ctx)
 	}
+	errs := make([]error, len(f.nodes))
+	var stopping sync.WaitGroup
+	for i, n := range f.nodes {
+		stopping.Go(func() { errs[i] = n.Stop(ctx) })
+	}
+	stopping.Wait()
 	return errors.Join(errs...)
 }
 

@@ -42,6 +42,11 @@ func TestBrokersFlag(t *testing.T) {
 		if took := time.Since(began); took > 4*time.Second {
 			t.Errorf("the stop took %v", took)
 		}
+		for line := range p.lines {
+			if strings.Contains(line, "handed over") || strings.Contains(line, "took over") || strings.Contains(line, "quorum is not active") {
+				t.Errorf("a stop together: %s", line)
+			}
+		}
 	}
 	for _, name := range []string{"1", "2", "3"} {
 		if _, err := os.Stat(filepath.Join(dir, name, ".kafka_cleanshutdown")); err != nil {

@@ -129,23 +129,27 @@ func (n *Node) answering(ctx context.Context, m raftlog.Member) []controller.Ans
 	return answers
 }
 
-// handOver has a stop begin with giving away what others can take: partitions to other brokers, the quorum to another voter. A node that is
-// alone has nobody to give to.
+// handOver has a stop begin with giving away what others can take.
 func (n *Node) handOver(context.Context) error {
-	n.onStop("leadership", func(ctx context.Context) error {
-		if n.lifecycle != nil && n.hasOthers() {
-			ctx, cancel := context.WithTimeout(ctx, handOverTimeout)
-			defer cancel()
-			if err := n.lifecycle.Shutdown(ctx); err != nil {
-				n.o.Log.Warn().Err(err).Msg("stopping without having handed over")
-			}
-		}
-		if err := n.controller.Resign(ctx); err != nil {
-			n.o.Log.Warn().Err(err).Msg("no other voter took over the quorum")
-		}
-		return nil
-	})
+	n.onStop("leadership", func(ctx context.Context) error { n.Leave(ctx); return nil })
 	return nil
+}
+
+// Leave is the beginning of Stop, once: partitions go to other brokers, the quorum to another voter. A node that is alone has nobody to give to. This node
+// goes on serving its part of the quorum until Stop, so that nodes that stop together leave one after the other, and each is heard.
+func (n *Node) Leave(ctx context.Context) { n.leaving.Do(func() { n.leave(ctx) }) }
+
+func (n *Node) leave(ctx context.Context) {
+	if n.lifecycle != nil && n.hasOthers() {
+		ctx, cancel := context.WithTimeout(ctx, handOverTimeout)
+		defer cancel()
+		if err := n.lifecycle.Shutdown(ctx); err != nil {
+			n.o.Log.Warn().Err(err).Msg("stopping without having handed over")
+		}
+	}
+	if err := n.controller.Resign(ctx); err != nil {
+		n.o.Log.Warn().Err(err).Msg("no other voter took over the quorum")
+	}
 }
 
 // hasOthers says whether another broker is in service.

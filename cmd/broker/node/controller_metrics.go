@@ -14,14 +14,14 @@ func (n *Node) controllerState() metrics.ControllerState {
 	if im.ControllerID() == n.o.Config.NodeID {
 		s.ActiveControllers = 1
 	}
+	alone := n.controller.Leader().NodeID < 0 // no controller counts on any broker, and the image ages
 	for t := range im.Topics() {
 		for i := range t.Partitions {
-			switch p := &t.Partitions[i]; p.Leader {
-			case p.Replicas[0]:
-			case -1:
+			p := &t.Partitions[i]
+			if p.Leader < 0 || alone && p.Leader != n.o.Config.NodeID {
 				s.OfflinePartitions++
-				s.ImbalancedPartitions++
-			default:
+			}
+			if p.Leader != p.Replicas[0] {
 				s.ImbalancedPartitions++
 			}
 		}
@@ -37,7 +37,7 @@ func (n *Node) controllerState() metrics.ControllerState {
 			s.ActiveBrokers++
 		}
 	}
-	if n.controller.Leader().NodeID < 0 { // no controller counts on any, and the image ages
+	if alone {
 		s.ActiveBrokers = 0
 	}
 	return s

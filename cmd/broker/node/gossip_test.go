@@ -143,7 +143,7 @@ func TestLoneBrokerDoesNotGossip(t *testing.T) {
 }
 
 // newFinders lays out nodes that know two seeds of gossip and no voters; expect is told to those that are to begin.
-func newFinders(t *testing.T, count, expect int, key string) (*nodes, []string) {
+func newFinders(t *testing.T, count, expect int, key string, more ...string) (*nodes, []string) {
 	t.Helper()
 	c := &nodes{t: t, running: make([]*Node, count), stopped: make([]bool, count)}
 	at := freePorts(t, count)
@@ -159,7 +159,7 @@ func newFinders(t *testing.T, count, expect int, key string) (*nodes, []string) 
 		if i < expect {
 			properties = append(properties, fmt.Sprint("gossip.expect=", expect))
 		}
-		o := options(t, fs, properties...)
+		o := options(t, fs, append(properties, more...)...)
 		o.Listen, o.Bind, o.ListenPacket, o.Dial = w.listen, w.bind, net.ListenPacket, w.dial
 		c.options = append(c.options, o)
 	}

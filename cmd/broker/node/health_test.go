@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"strings"
 	"syscall"
@@ -131,20 +132,56 @@ func TestFullOfConnections(t *testing.T) {
 	}
 }
 
-// Two of three killed: the third is not ready, and counts no broker as in service.
+// Two of three killed: the third is not ready, its gauges say what nobody leads and what cannot be written, and writes with acks=all fail. It does not wait for
+// anybody when it stops.
 func TestReadinessNeedsAController(t *testing.T) {
 	c := newNodes(t, 3)
-	adminAt, clientsAt := c.watched(0)
+	properties := []string{"offsets.topic.replication.factor=1", "transaction.state.log.replication.factor=1", "min.insync.replicas=2", "replica.lag.time.max.ms=1000"}
+	adminAt, clientsAt := c.watched(0, properties...)
+	log := c.logs(0)
 	c.start(0, 1, 2)
 	c.requireServing(adminAt, clientsAt)
+	for i := range 6 {
+		if err := c.create(0, fmt.Sprint("t", i), 3); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cl := c.client(kgo.ProduceRequestTimeout(time.Second), kgo.RecordRetries(0), kgo.DisableIdempotentWrite())
+	for _, i := range []int{1, 2} {
+		c.running[i].leaving.Do(func() {})
+		c.wires[i].set(true)
+	}
 	c.stop(1)
 	c.stop(2)
 	c.eventually("a node without a controller that says so", func() bool {
 		code, body := probe(adminAt, "/readyz")
 		return code == 503 && strings.Contains(body, "no controller answers")
 	})
-	c.eventually("gauges", func() bool {
-		_, body := probe(adminAt, "/metrics")
-		return strings.Contains(body, "kafka_controller_kafkacontroller_activebrokercount 0\n")
-	})
+	led, records := 0, []*kgo.Record{}
+	for i := range 6 {
+		topic := fmt.Sprint("t", i)
+		if c.partition(0, topic).Leader == 1 {
+			led++
+		}
+		records = append(records, &kgo.Record{Topic: topic, Value: []byte("v")})
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	for _, r := range cl.ProduceSync(ctx, records...) {
+		if r.Err == nil {
+			t.Errorf("%s: a write is acknowledged", r.Record.Topic)
+		}
+	}
+	for name, want := range map[string]int{
+		"controller_kafkacontroller_activebrokercount": 0, "controller_kafkacontroller_offlinepartitionscount": 6 - led,
+		"server_replicamanager_underminisrpartitioncount": led, "server_replicamanager_leadercount": led,
+	} {
+		c.eventually(name, func() bool {
+			_, body := probe(adminAt, "/metrics")
+			return strings.Contains(body, fmt.Sprintf("\nkafka_%s %d\n", name, want))
+		})
+	}
+	c.eventually("the end of the others", c.running[0].controller.Raft().MajorityGone)
+	c.stop(0)
+	log.require(t, "a majority of the metadata quorum has ended")
 }

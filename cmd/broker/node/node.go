@@ -69,6 +69,7 @@ type Node struct {
 	progress      progress
 
 	stops       []stop // what was started
+	leaving     sync.Once
 	failed      chan error
 	offlineTo   atomic.Pointer[replica.Manager] // replicas, once they are to hear of failed directories
 	offlineDirs atomic.Int32

@@ -18,7 +18,7 @@ func (n *Node) register(ctx context.Context) error {
 		Clock: n.o.Clock, Logger: n.o.Log, NodeID: cfg.NodeID, ClusterID: n.clusterID,
 		Incarnation: n.incarnation, StoppedEpoch: n.store.StoppedEpoch(),
 		Endpoints: n.endpoints(), Rack: cfg.Text("broker.rack"), LogDirs: n.directoryIDs(true), OfflineDirs: func() []metadata.UUID { return n.directoryIDs(false) },
-		IntervalMs: cfg.Int("broker.heartbeat.interval.ms"), LeaderGone: n.controller.LeaderGone, Registered: n.listen,
+		IntervalMs: cfg.Int("broker.heartbeat.interval.ms"), LeaderGone: n.controller.LeaderGone, Hopeless: n.controller.Raft().MajorityGone, Registered: n.listen,
 	})
 	n.leaversTo.Store(n.lifecycle)
 	ctx, cancel := context.WithTimeout(ctx, millis(cfg.Int("initial.broker.registration.timeout.ms")))

@@ -17,11 +17,11 @@ import (
 )
 
 // watched gives node i an admin listener and a port for clients that the test knows before the node has started.
-func (c *nodes) watched(i int) (adminAt, clientsAt string) {
+func (c *nodes) watched(i int, properties ...string) (adminAt, clientsAt string) {
 	at := freePorts(c.t, 2)
 	controllers := c.options[i].Config.Controllers[0].Address()
-	c.options[i].Config = options(c.t, c.disks[i], "node.id="+c.options[i].Config.Text("node.id"), "broker.session.timeout.ms=2000", "broker.heartbeat.interval.ms=500",
-		"controller.quorum.voters="+c.options[i].Config.Text("controller.quorum.voters"), "admin.listen="+at[0], "listeners=PLAINTEXT://"+at[1]+",CONTROLLER://"+controllers).Config
+	c.options[i].Config = options(c.t, c.disks[i], append(properties, "node.id="+c.options[i].Config.Text("node.id"), "broker.session.timeout.ms=2000", "broker.heartbeat.interval.ms=500",
+		"controller.quorum.voters="+c.options[i].Config.Text("controller.quorum.voters"), "admin.listen="+at[0], "listeners=PLAINTEXT://"+at[1]+",CONTROLLER://"+controllers)...).Config
 	return at[0], at[1]
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/tls"
+	"encoding/base64"
 	"fmt"
 	"net"
 	"os"
@@ -151,6 +152,29 @@ func TestTLSEverywhere(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Nodes with TLS everywhere find each other by gossip, which has a key, and form a cluster; a fourth joins.
+func TestNodesWithTLSFormByGossip(t *testing.T) {
+	key := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("k"), 32))
+	c, _ := newFinders(t, 4, 3, key, "listener.security.protocol.map=PLAINTEXT:SSL,CONTROLLER:SSL", "ssl.client.auth=required", tlsProperties)
+	a := newCA(t)
+	for i, disk := range c.disks {
+		a.put(disk, "/node.pem", fmt.Sprint("node-", i+1), 365)
+		write(t, disk, "/ca.pem", a.Certificate())
+	}
+	c.start(0, 1, 2, 3)
+	c.requireVoters(1, 2, 3)
+	cl, err := kgo.NewClient(kgo.SeedBrokers(c.running[3].Addr("PLAINTEXT")), kgo.DialTLSConfig(a.client("ann")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	createTopic(t, cl, "t", 4)
+	c.eventually("the topic", func() bool {
+		topic := c.running[1].image().Topic("t")
+		return topic != nil && len(topic.Partitions[0].ISR) == len(topic.Partitions[0].Replicas)
+	})
 }
 
 func dialTLS(config *tls.Config) func(ctx context.Context, address string) (net.Conn, error) {
