@@ -397,6 +397,97 @@ func TestSlowSnapshotKeepsNobodyWaiting(t *testing.T) {
 	}
 }
 
+// starved is a log that finds no descriptor for its reads while lacks is set.
+type starved struct {
+	Log
+	lacks *atomic.Bool
+}
+
+func (s starved) Read(offset int64, o logstore.ReadOptions) (*logstore.Span, error) {
+	if s.lacks.Load() {
+		return nil, syscall.EMFILE
+	}
+	return s.Log.Read(offset, o)
+}
+
+// TestLackOfDescriptorsForReadsHeals: a leader that finds no descriptor to read its log with waits for one, and goes on.
+func TestLackOfDescriptorsForReadsHeals(t *testing.T) {
+	n := startCluster(t, 4, 0)
+	m := n.commit(t, "a")
+	behind := m.id%3 + 1
+	n.isolate(behind, true)
+	m = n.commit(t, "b")
+	lacks := &atomic.Bool{}
+	lacks.Store(true)
+	m.Report(behind, false, false) // the next message to it begins with what only the log has
+	must(t, m.call(func() { m.storage.log = starved{m.storage.log, lacks} }))
+	proposed := make(chan struct{})
+	go func() {
+		_, _ = m.Propose(context.Background(), m.leader.Load().Epoch, values(t, "c"))
+		close(proposed)
+	}()
+	time.Sleep(roomEvery / 2)
+	n.isolate(behind, false)
+	lacks.Store(false)
+	<-proposed
+	n.commit(t, "d")
+	n.awaitEqual(t)
+	for _, m := range n.nodes {
+		n.stop(t, m)
+	}
+}
+
+// starvedSnapshots are snapshots for whose reading there is no descriptor while lacks is set.
+type starvedSnapshots struct {
+	vfs.FS
+	lacks *atomic.Bool
+	asked chan<- string
+}
+
+func (f starvedSnapshots) OpenFile(name string, flag int, perm fs.FileMode) (vfs.File, error) {
+	if f.lacks.Load() && flag == os.O_RDONLY && strings.HasSuffix(name, snapshotSuffix) {
+		select {
+		case f.asked <- name:
+		default:
+		}
+		return nil, syscall.EMFILE
+	}
+	return f.FS.OpenFile(name, flag, perm)
+}
+
+// TestLackOfDescriptorsForASnapshotHeals: a leader that finds no descriptor to read a snapshot with tries again; it does not fail.
+func TestLackOfDescriptorsForASnapshotHeals(t *testing.T) {
+	lacks, asked := &atomic.Bool{}, make(chan string)
+	n := newNetwork(9, 0, 200)
+	n.snapshots = func(disk vfs.FS) vfs.FS { return starvedSnapshots{disk, lacks, asked} }
+	n.startAll(t)
+	leader := n.commit(t, "first")
+	away := n.nodes[leader.id%3+1]
+	n.isolate(away.id, true)
+	for i := range 3 {
+		leader = n.commit(t, slices.Repeat([]string{strings.Repeat("x", 200)}, 20)...)
+		must(t, leader.WriteSnapshot(leader.CommittedEnd(), leader.log.EpochAt(leader.CommittedEnd()-1), oneValue(fmt.Sprintf("state %d", i))))
+	}
+	lacks.Store(true)
+	n.isolate(away.id, false)
+	for range 2 {
+		select {
+		case <-asked:
+		case <-time.After(20 * time.Second):
+			t.Fatal("nobody reads the snapshot again")
+		}
+	}
+	lacks.Store(false)
+	n.commit(t, "last")
+	n.awaitEqual(t)
+	if away.received.Load() == nil {
+		t.Fatal("no snapshot was taken")
+	}
+	for _, m := range n.nodes {
+		n.stop(t, m)
+	}
+}
+
 // unreadable is a log on a disk that can be written to, and no more.
 type unreadable struct{ Log }
 

@@ -12,6 +12,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 
 	"grete/internal/clock"
+	"grete/logstore"
 	"grete/internal/vfs"
 )
 
@@ -103,12 +104,12 @@ func (r *snapshotReader) tick() {
 	}
 }
 
-// take returns the snapshot id if it has been read. Otherwise it has it read; Raft asks again with the follower's next heartbeat.
+// take returns the snapshot id if it has been read. Otherwise, or where descriptors lacked for it, it has it read; Raft asks again with the follower's next heartbeat.
 func (r *snapshotReader) take(n *Node, id snapshotID) (*snapshot, error) {
 	s, err := r.read, r.err
 	r.read, r.err = nil, nil
 	switch {
-	case err != nil:
+	case err != nil && !logstore.Heals(err):
 		return nil, n.storage.fail(err)
 	case s != nil && s.id == id:
 		return s, nil
@@ -182,7 +183,7 @@ func (n *Node) install(received *raftpb.Snapshot) error {
 	if n.o.OnSnapshot != nil { // first, so that who reads the log knows why it has gone
 		n.o.OnSnapshot(Snapshot{received.Data, id.end, id.epoch})
 	}
-	if err := n.o.Log.RestartAt(id.end); err != nil {
+	if err := n.persist(func() error { return n.o.Log.RestartAt(id.end) }); err != nil {
 		return err
 	}
 	n.newest, n.storage.base = &snapshot{id: id, members: s.members}, id

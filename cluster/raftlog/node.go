@@ -254,6 +254,7 @@ func (n *Node) callWithin(ctx context.Context, f func()) error {
 func (n *Node) run() {
 	defer close(n.done)
 	defer n.recoverReadFailure()
+	n.storage.patiently = n.persist
 	if err := n.loop(); err != nil && !errors.Is(err, errStopping) {
 		n.fail(err)
 	}
@@ -264,7 +265,7 @@ func (n *Node) recoverReadFailure() {
 	if n.storage.failure == nil {
 		return
 	}
-	if r := recover(); r != nil {
+	if r := recover(); r != nil && !errors.Is(n.storage.failure, errStopping) {
 		n.fail(n.storage.failure)
 	}
 }

@@ -38,6 +38,8 @@ type storage struct {
 	conf *raftpb.ConfState // the newest that is known at the start
 	// snapshot reads the newest snapshot for a follower that needs what base has swallowed.
 	snapshot func() (*raftpb.Snapshot, error)
+	// patiently repeats a read that lacks descriptors until it has them; nil: it is not repeated.
+	patiently func(read func() error) error
 	// failure is the first read that went wrong, other than by a range that is not there: Raft panics on it.
 	failure error
 }
@@ -78,7 +80,7 @@ func (s *storage) Entries(lo, hi, maxSize uint64) ([]*raftpb.Entry, error) {
 	var entries []*raftpb.Entry
 	var size uint64
 	for next := lo; next < hi && (size < maxSize || len(entries) == 0); {
-		more, err := s.chunk(next, maxSize-size)
+		more, err := s.chunkPatiently(next, maxSize-size)
 		if err != nil {
 			return nil, s.fail(err)
 		}
@@ -109,6 +111,19 @@ func cut(entries []*raftpb.Entry, hi, maxSize uint64) []*raftpb.Entry {
 		}
 	}
 	return entries
+}
+
+func (s *storage) chunkPatiently(index, maxBytes uint64) (entries []*raftpb.Entry, err error) {
+	read := func() error {
+		entries, err = s.chunk(index, maxBytes)
+		return err
+	}
+	if s.patiently == nil {
+		err = read()
+	} else {
+		err = s.patiently(read)
+	}
+	return entries, err
 }
 
 // chunk reads the entries from index that one read of the log gives.
