@@ -9,6 +9,8 @@ import (
 
 	"grete/cluster/metadata"
 	"grete/cluster/raftlog"
+	"grete/internal/clock"
+	"grete/logstore"
 	"grete/protocol/batch"
 )
 
@@ -68,6 +70,9 @@ func (a *applier) run() {
 	}
 }
 
+// readAgainAfter is how soon the log is read again for which there was no descriptor.
+const readAgainAfter = 200 * time.Millisecond
+
 // catchUp applies everything committed, a chunk at a time.
 func (a *applier) catchUp() error {
 	for a.n.ctx.Err() == nil {
@@ -80,6 +85,9 @@ func (a *applier) catchUp() error {
 		switch {
 		case err != nil && a.n.received.Load() != nil:
 			continue // the log went because a snapshot came
+		case logstore.Heals(err):
+			_ = clock.Pause(a.n.ctx, a.n.o.Clock, readAgainAfter)
+			continue
 		case err != nil:
 			return err
 		case len(raw) == 0:

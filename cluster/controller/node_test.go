@@ -49,6 +49,44 @@ type rig struct {
 	unseen     func(id int32) bool
 
 	heartbeats atomic.Int64 // that the controller has answered
+	lacks      atomic.Int64 // reads of the log that still find no descriptor
+	starves    atomic.Bool  // the reads after the next commit do not
+}
+
+// starvedLog is a log of which some reads find no descriptor.
+type starvedLog struct {
+	raftlog.Log
+	rig *rig
+}
+
+func (l *starvedLog) SetHighWatermark(offset int64) {
+	if l.rig.starves.Swap(false) {
+		l.rig.lacks.Store(3)
+	}
+	l.Log.SetHighWatermark(offset)
+}
+
+func (l *starvedLog) Read(offset int64, o logstore.ReadOptions) (*logstore.Span, error) {
+	if l.rig.lacks.Load() > 0 && l.rig.lacks.Add(-1) >= 0 {
+		return nil, syscall.EMFILE
+	}
+	return l.Log.Read(offset, o)
+}
+
+// TestLackOfDescriptorsHeals: a broker that finds no descriptor to read the metadata log with follows it once there is one.
+func TestLackOfDescriptorsHeals(t *testing.T) {
+	r := startRig(t, memory(t), "/data", 1)
+	r.starves.Store(true)
+	r.create(t, 1, "later")
+	if left := r.lacks.Load(); r.starves.Load() || left > 0 {
+		t.Errorf("%d reads found their descriptors", left)
+	}
+	select {
+	case err := <-r.failure:
+		t.Error(err)
+	default:
+	}
+	r.kill(t)
 }
 
 func newRig(fsys vfs.FS, dir string, run byte) *rig {
@@ -72,12 +110,13 @@ func (r *rig) open() error {
 	if err != nil {
 		return err
 	}
-	log, err := r.store.Create(LogID, metadata.MetadataTopicID, defaults)
+	created, err := r.store.Create(LogID, metadata.MetadataTopicID, defaults)
 	if err != nil {
 		return err
 	}
+	log := &starvedLog{Log: created, rig: r}
 	r.Node, err = Start(ctx, Options{
-		NodeID: 1, ClusterID: "cluster", Log: log, FS: r.fs, Dir: path.Join(log.Dir(), LogID.String()), Clock: r.clock,
+		NodeID: 1, ClusterID: "cluster", Log: log, FS: r.fs, Dir: path.Join(created.Dir(), LogID.String()), Clock: r.clock,
 		Rand: rand.New(rand.NewPCG(uint64(r.run), 1)), Logger: zerolog.Nop(), Config: config.Layers{Static: r.static},
 		OnImage: func(old, new *metadata.Image, d metadata.Delta) {
 			r.mu.Lock()

@@ -12,8 +12,8 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 
 	"grete/internal/clock"
-	"grete/logstore"
 	"grete/internal/vfs"
+	"grete/logstore"
 )
 
 // snapshotEnd is the offset at which the newest snapshot ends, 0 when there is none.
