@@ -4,6 +4,8 @@ import (
 	"errors"
 
 	"golang.org/x/sync/errgroup"
+
+	"grete/internal/vfs"
 )
 
 // Close flushes, writes checkpoints and the clean-shutdown marks, and unlocks. Logs refuse work from its beginning;
@@ -97,7 +99,7 @@ func (d *logDir) closeLogs(logs []*Log) error {
 	if err != nil {
 		return err
 	}
-	whole := d.syncVolume(works)
+	whole := d.syncVolume(logs, works)
 	return d.sideBySide(len(logs), func(i int) error {
 		works[i].whole = whole
 		return logs[i].closeWith(works[i])
@@ -115,21 +117,47 @@ func (d *logDir) sideBySide(n int, f func(int) error) error {
 
 // syncVolume syncs the volume where that is cheaper than file by file. After a failure, which may be of another program's files, each file is synced, and tells
 // what it lost.
-func (d *logDir) syncVolume(works []flushWork) bool {
-	due := 0
+func (d *logDir) syncVolume(logs []*Log, works []flushWork) bool {
+	due, epochs := 0, 0
 	for _, w := range works {
 		if len(w.closedSegments) > 0 {
 			due++
+		}
+		if w.epochs != nil {
+			epochs++
 		}
 	}
 	if due < volumeSyncAt || d.volume == nil {
 		return false
 	}
-	if err := d.volume.Sync(); err != nil {
+	if err := d.syncWhole(logs, works, epochs > 0); err != nil {
 		d.store.o.Log.Warn().Str("dir", d.path).Err(err).Msg("the volume cannot be synced as a whole")
 		return false
 	}
 	return true
+}
+
+// syncWhole syncs the volume with all epoch checkpoints that are due. They are written beside the old ones and durable before they take their
+// names, so that a crash leaves the old or the new one; a second sync makes the names durable.
+func (d *logDir) syncWhole(logs []*Log, works []flushWork, epochs bool) error {
+	of := func(f func(fs vfs.FS, name string, data []byte) error) error {
+		return d.sideBySide(len(logs), func(i int) error {
+			if works[i].epochs == nil {
+				return nil
+			}
+			return f(d.store.o.FS, logs[i].file(leaderEpochFile), works[i].epochs)
+		})
+	}
+	if err := of(writeBeside); err != nil {
+		return err
+	}
+	if err := d.volume.Sync(); err != nil || !epochs {
+		return err
+	}
+	if err := of(takeName); err != nil {
+		return err
+	}
+	return d.volume.Sync()
 }
 
 func (l *Log) closeWith(work flushWork) error {

@@ -11,10 +11,20 @@ import (
 // maxSmallFileBytes bounds what is read whole: checkpoints, meta.properties, producer snapshots.
 const maxSmallFileBytes = 64 << 20
 
+// besideSuffix is the end of the name of a file that will take another's place.
+const besideSuffix = ".tmp"
+
 // replaceFile puts data in the place of name; a crash leaves the old or the new content.
 func replaceFile(fs vfs.FS, name string, data []byte) error {
-	return vfs.ReplaceFile(fs, name, ".tmp", writeAll(data))
+	return vfs.ReplaceFile(fs, name, besideSuffix, writeAll(data))
 }
+
+// writeBeside and takeName are the two halves of replaceFile for many files at once. The caller syncs the volume after each.
+func writeBeside(fs vfs.FS, name string, data []byte) error {
+	return writeFile(fs, name+besideSuffix, data, false)
+}
+
+func takeName(fs vfs.FS, name string, _ []byte) error { return fs.Rename(name+besideSuffix, name) }
 
 // writeFile creates or empties name and writes data.
 func writeFile(fs vfs.FS, name string, data []byte, sync bool) error {

@@ -169,7 +169,7 @@ func (l *Log) sync(w flushWork) error {
 	err := l.timed(func() error { return l.syncSegments(w) })
 	lacking := Heals(err) && !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT)
 	if err == nil {
-		err = errors.Join(l.syncEpochs(w.epochs), l.syncEntries(w))
+		err = errors.Join(l.syncEpochs(w), l.syncEntries(w))
 		lacking = Heals(err)
 	}
 	switch {
@@ -232,11 +232,11 @@ func (s *segment) syncAll() error {
 	return s.txns.sync()
 }
 
-func (l *Log) syncEpochs(data []byte) error {
-	if data == nil {
+func (l *Log) syncEpochs(w flushWork) error {
+	if w.epochs == nil || w.whole {
 		return nil
 	}
-	return replaceFile(l.store.o.FS, l.file(leaderEpochFile), data)
+	return replaceFile(l.store.o.FS, l.file(leaderEpochFile), w.epochs)
 }
 
 func (l *Log) syncEntries(w flushWork) error {
