@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -22,9 +23,10 @@ const (
 
 // Authorizer decides what clients may do, and tells the log what it denies.
 type Authorizer struct {
-	rules acl.Rules
-	clock clock.Clock
-	log   zerolog.Logger
+	rules   acl.Rules
+	clock   clock.Clock
+	log     zerolog.Logger
+	denials atomic.Int64
 
 	mu     sched.Mutex
 	second time.Time // when the lines that are counted began
@@ -37,8 +39,17 @@ func NewAuthorizer(rules acl.Rules, c clock.Clock, log zerolog.Logger) *Authoriz
 	return &Authorizer{rules: rules, clock: c, log: log}
 }
 
-// denied writes a line about a denial, unless there were many within this second.
+// Denials is how many there were since the start, those without a line of their own included. A nil Authorizer denies nothing.
+func (a *Authorizer) Denials() int64 {
+	if a == nil {
+		return 0
+	}
+	return a.denials.Load()
+}
+
+// denied counts a denial, and writes a line about it unless there were many within this second.
 func (a *Authorizer) denied(r *protocol.Request, op kmsg.ACLOperation, on acl.Resource) {
+	a.denials.Add(1)
 	untold, ok := a.mayTell()
 	if !ok {
 		return

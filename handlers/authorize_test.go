@@ -301,6 +301,9 @@ func TestDenialsAreLogged(t *testing.T) {
 	if !strings.Contains(log.String(), `"untold":5`) {
 		t.Errorf("what was not told is not counted: %s", log.String())
 	}
+	if n := r.broker.Authorizer.Denials(); n != maxAuditLines+6 {
+		t.Errorf("%d denials are counted", n)
+	}
 }
 
 // What a connection's decisions are kept by is bounded.

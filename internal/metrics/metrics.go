@@ -45,3 +45,8 @@ func (m *Metrics) Certificate(listener string, notAfter func() time.Time) {
 func (m *Metrics) Gauge(name, help string, value func() float64) {
 	m.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "kafka", Name: name, Help: help}, value))
 }
+
+// Counter is Gauge for a value that only grows; its name ends in "_total".
+func (m *Metrics) Counter(name, help string, value func() float64) {
+	m.Registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: "kafka", Name: name, Help: help}, value))
+}

@@ -119,6 +119,9 @@ func (n *Node) eachLog(yield func(metrics.LogState)) {
 func (n *Node) gauges() {
 	n.metrics.Controller.SetState(n.controllerState)
 	n.troubleGauges()
+	n.metrics.Counter("server_authorizermetrics_authorization_denied_total", "Denials of what clients asked for.", func() float64 {
+		return float64(n.authorizer.Denials())
+	})
 	n.metrics.Memory(n.o.Memory)
 	n.metrics.Gauge("log_logscrubber_damaged_segments", "Segments with records that are damaged on disk.", func() float64 {
 		return float64(n.store.ScrubStats().DamagedSegments)

@@ -2,15 +2,20 @@ package node
 
 import (
 	"context"
+	"fmt"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.etcd.io/raft/v3/raftpb"
 
 	"grete/cluster"
+	"grete/internal/vfs"
 	"grete/protocol"
 )
 
@@ -91,5 +96,28 @@ func TestStrangersDoNotJoinAuthorizedClusters(t *testing.T) {
 	}
 	if after := c.standing(); after != before || c.running[0].image().Broker(77) != nil {
 		t.Errorf("%s became %s", before, after)
+	}
+}
+
+// The metrics count each denial that the log tells, of a client on a listener of a broker.
+func TestDenialsAreMeasured(t *testing.T) {
+	o := options(t, vfs.NewMem(), standardAuthorizer, "admin.listen=127.0.0.1:0")
+	log := &logged{}
+	o.Log = zerolog.New(log)
+	n := start(t, o)
+	denials := func() string {
+		_, body := get(t, "http://"+n.AdminAddr()+"/metrics")
+		return regexp.MustCompile(`(?m)^kafka_server_authorizermetrics_authorization_denied_total .*$`).FindString(body)
+	}
+	if got := denials(); !strings.HasSuffix(got, " 0") {
+		t.Errorf("before any: %q", got)
+	}
+	req := kmsg.NewPtrDeleteTopicsRequest()
+	req.Topics = []kmsg.DeleteTopicsRequestTopic{{Topic: kmsg.StringPtr("t")}}
+	if _, err := req.RequestWith(t.Context(), client(t, n)); err != nil {
+		t.Fatal(err)
+	}
+	if lines := log.count(`"message":"denied"`); lines == 0 || !strings.HasSuffix(denials(), fmt.Sprint(" ", lines)) {
+		t.Errorf("%d lines, %q", lines, denials())
 	}
 }
