@@ -69,7 +69,7 @@ func TestSASLRefusals(t *testing.T) {
 		"listeners=SASL_PLAINTEXT://:1\nsasl.enabled.mechanisms=":                                                                                         "has no mechanism",
 		"listeners=SASL_PLAINTEXT://:1\nsasl.enabled.mechanisms=plain":                                                                                    "has mechanism plain, which is not implemented",
 		"listeners=SASL_PLAINTEXT://:1\nsasl.enabled.mechanisms=PLAIN":                                                                                    "nobody can log in",
-		"listener.name.plaintext.plain.sasl.jaas.config=x":                                                                                                "[hidden] (f): Login module control flag",
+		"listener.name.plaintext.plain.sasl.jaas.config=x":                                                                                                "[hidden] (f): login module control flag",
 		"listener.name.plaintext.sasl.jaas.config=" + plainModule + " required;":                                                                          "protects, and is not implemented",
 		"sasl.jaas.config=" + plainModule + " required;":                                                                                                  "protects, and is not implemented",
 		"listener.name.external.plain.sasl.jaas.config=" + plainModule + " required;":                                                                     "there is no listener EXTERNAL",

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -281,8 +282,9 @@ func (n *Node) checkTLS(l config.Layers) error {
 			err = t.source.Check(n.tlsSettings(t, values))
 		}
 		if err != nil {
-			return fmt.Errorf("Invalid value org.apache.kafka.common.config.ConfigException: Validation of dynamic config update of SSLFactory failed: %s "+
-				"for configuration Invalid dynamic configuration", strings.ReplaceAll(err.Error(), "\n", " "))
+			reason := strings.ReplaceAll(err.Error(), "\n", " ")
+			return errors.New("Invalid value org.apache.kafka.common.config.ConfigException: Validation of dynamic config update of SSLFactory failed: " +
+				reason + " for configuration Invalid dynamic configuration") // Kafka's text
 		}
 	}
 	return nil

@@ -159,7 +159,7 @@ func settings() Settings {
 }
 
 // handshake connects a client to a server and returns what each says.
-func handshake(t *testing.T, server, client *tls.Config) (serverErr, clientErr error, state tls.ConnectionState) {
+func handshake(t *testing.T, server, client *tls.Config) (state tls.ConnectionState, serverErr, clientErr error) {
 	t.Helper()
 	a, b := net.Pipe()
 	defer a.Close()
@@ -183,7 +183,7 @@ func handshake(t *testing.T, server, client *tls.Config) (serverErr, clientErr e
 	}
 	b.Close()
 	serverErr = <-done
-	return serverErr, clientErr, s.ConnectionState()
+	return s.ConnectionState(), serverErr, clientErr
 }
 
 func TestHandshakes(t *testing.T) {
@@ -225,7 +225,7 @@ func TestHandshakes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			serverErr, clientErr, state := handshake(t, server.Server(), client.Client(c.host))
+			state, serverErr, clientErr := handshake(t, server.Server(), client.Client(c.host))
 			if failed := serverErr != nil || clientErr != nil; failed != c.fails {
 				t.Fatalf("server %v, client %v", serverErr, clientErr)
 			}

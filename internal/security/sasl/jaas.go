@@ -113,11 +113,11 @@ func (s *jaasScanner) controlFlag() error {
 	}
 	switch strings.ToUpper(flag) {
 	case "":
-		return errors.New("Login module control flag not specified in JAAS config")
+		return errors.New("login module control flag not specified in JAAS config")
 	case "REQUIRED", "REQUISITE", "SUFFICIENT", "OPTIONAL":
 		return nil
 	}
-	return errors.New("Invalid login module control flag in JAAS config")
+	return errors.New("invalid login module control flag in JAAS config")
 }
 
 func (s *jaasScanner) options(into map[string]string) error {
@@ -132,11 +132,11 @@ func (s *jaasScanner) options(into map[string]string) error {
 		case name == "":
 			return errors.New("an option of a JAAS config property has no name")
 		case !s.take('='):
-			return fmt.Errorf("Value not specified for key '%s' in JAAS config", name)
+			return fmt.Errorf("value not specified for key '%s' in JAAS config", name)
 		}
 		value, err := s.value()
 		if err != nil {
-			return fmt.Errorf("Value not specified for key '%s' in JAAS config", name)
+			return fmt.Errorf("value not specified for key '%s' in JAAS config", name)
 		}
 		into[name] = value
 	}
