@@ -15,7 +15,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"grete/coordinator/group"
@@ -272,29 +271,6 @@ type addrText string
 
 func (addrText) Network() string  { return "tcp" }
 func (a addrText) String() string { return string(a) }
-
-// TestCoordinatorTopicFailures: an attempt that fails is not the last, and Close ends one that hangs.
-func TestCoordinatorTopicFailures(t *testing.T) {
-	attempts := make(chan struct{}, 10)
-	topics := NewCoordinatorTopics(hangingController{attempts}, clock.System, zerolog.Nop(), CoordinatorTopic{Name: offsetsTopic, Partitions: 1, ReplicationFactor: 1})
-	topics.create(offsetsTopic)
-	topics.create(offsetsTopic)
-	topics.create("unknown")
-	<-attempts
-	topics.Close()
-	topics.create(offsetsTopic)
-	if len(attempts) != 0 {
-		t.Error("more than one attempt at a time, or one after Close")
-	}
-}
-
-type hangingController struct{ attempts chan struct{} }
-
-func (c hangingController) Do(ctx context.Context, _ protocol.Principal, _ kmsg.Request) (kmsg.Response, error) {
-	c.attempts <- struct{}{}
-	<-ctx.Done()
-	return nil, kerr.RequestTimedOut
-}
 
 // TestGroupsAreReloaded reads the coordinator's partitions back from the real log, a few bytes at a time.
 func TestGroupsAreReloaded(t *testing.T) {
