@@ -169,7 +169,7 @@ func (m *Manager) open(p *Partition, dir metadata.UUID, config *TopicConfig) (*l
 	return log, nil
 }
 
-var errDirOffline = errors.New("the log is in a directory that is offline")
+var errDirOffline = fmt.Errorf("the log cannot be reached: %w", logstore.ErrOffline)
 
 func (m *Manager) inOfflineDir(dir metadata.UUID) bool {
 	return !dir.Reserved() && len(m.o.Store.DirectoryIDs(false)) > 0 && !slices.Contains(m.o.Store.DirectoryIDs(true), [16]byte(dir))

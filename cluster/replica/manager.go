@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"fmt"
 	"iter"
 	"maps"
 	"slices"
@@ -233,7 +234,7 @@ func (m *Manager) DirOffline(dir string, reason error) {
 			continue
 		}
 		led, epoch := p.IsLeader(), p.state.Load().leaderEpoch
-		p.markOffline(offlineError(reason))
+		p.markOffline(offlineError(fmt.Errorf("%w: %w", errDirOffline, reason)))
 		m.fetchers.follow(p)
 		if led {
 			m.resigned(p, epoch)

@@ -84,7 +84,6 @@ func (p *Partition) LeaderEpoch() int32 { return p.state.Load().leaderEpoch }
 // Offline is the error that keeps the log from being used, or nil.
 func (p *Partition) Offline() error { return p.state.Load().offline }
 
-// minISR is min.insync.replicas capped at the number of replicas, as KRaft does.
 // inSync is how many replicas are, where a shrinking of the ISR that nobody decides, for want of a controller, counts as done.
 func (s *state) inSync() int {
 	if s.proposed != nil {
@@ -93,6 +92,7 @@ func (s *state) inSync() int {
 	return len(s.isr)
 }
 
+// minISR is min.insync.replicas capped at the number of replicas, as KRaft does.
 func (s *state) minISR() int { return min(s.config.MinInsyncReplicas, len(s.replicas)) }
 
 // NoEpoch is a leader epoch that a request leaves open.
