@@ -224,6 +224,7 @@ func TestOneLineAndExitCode1(t *testing.T) {
 		{"sevre", "grete: unknown command \"sevre\" for \"grete\"; Did you mean this? serve\n"},
 		{"serve --nonsense", "unknown flag: --nonsense"},
 		{"nonsense", `unknown command "nonsense"`},
+		{"user nonsense", `unknown command "nonsense" for "grete user"`},
 	} {
 		args := strings.Fields(strings.ReplaceAll(tt.args, "DIR", t.TempDir()))
 		if args[0] == "serve" && !strings.Contains(tt.args, "admin.listen") {

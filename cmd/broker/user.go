@@ -49,6 +49,8 @@ func newUserCommand(p process) *cobra.Command {
 		Long: "Add, remove and list users of SASL/SCRAM on a running cluster. A new cluster's first user comes with it:\n\n" +
 			"  grete serve --set sasl.bootstrap.users=admin:secret …    (or KAFKA_SASL_BOOTSTRAP_USERS in the environment)\n\n" +
 			"Passwords are read from files, of which the first line counts, so that no list of processes shows them.",
+		Args: cobra.NoArgs, // a command that it has not is an error
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	flags := cmd.PersistentFlags()
 	flags.StringVar(&f.server, "bootstrap-server", "localhost:9092", "`host:port` of a broker")
