@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	ossignal "os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -166,6 +167,9 @@ func TestStoppedWhileProducing(t *testing.T) {
 
 // The end of a terminal is a clean stop, as it is for the JVM.
 func TestHangUp(t *testing.T) {
+	hangUps := make(chan os.Signal, 1) // a program under nohup ignores them, and so does what it starts, unless it handles them
+	ossignal.Notify(hangUps, syscall.SIGHUP)
+	defer ossignal.Stop(hangUps)
 	dir := t.TempDir()
 	b := startIn(t, dir, nil)
 	createTopic(t, b, "kept", 1, nil)
