@@ -51,11 +51,21 @@ type known struct {
 	highest   int64           // of the high watermarks so far
 	leaders   map[int32]int32 // by epoch, of the metadata log
 	unread    int32           // epochs below may have passed without a look
-	isrs      [][]int32       // the last ones, of the metadata log
+	isrs      []inSync        // the last ones that differ, of the metadata log
 	reached   map[int32]int64 // ends that nodes' logs had, by node
 	replicas  map[int32]*replicaLog
 	acked     []acknowledged // to be found
 	table     *table         // of a compacted log
+}
+
+// inSync is an ISR of a leadership.
+type inSync struct {
+	leader, epoch int32
+	isr           []int32
+}
+
+func (a inSync) is(b inSync) bool {
+	return a.leader == b.leader && a.epoch == b.epoch && slices.Equal(a.isr, b.isr)
 }
 
 // acknowledged is a value that a client was told is safe.
@@ -424,9 +434,9 @@ func (c *checks) changed(r metadata.Record) string {
 		return fmt.Sprintf("2: brokers %d and %d lead %s at epoch %d", was, p.Leader, k.name, p.LeaderEpoch)
 	}
 	k.leaders[p.LeaderEpoch] = p.Leader
-	if k.isrs = append(k.isrs, p.ISR); len(k.isrs) > rememberedISRs {
-		k.isrs = k.isrs[1:]
-	}
+	now := inSync{p.Leader, p.LeaderEpoch, p.ISR}
+	k.isrs = append(slices.DeleteFunc(k.isrs, now.is), now) // a replica that comes and goes must not crowd out the others
+	k.isrs = k.isrs[max(0, len(k.isrs)-rememberedISRs):]
 	return ""
 }
 
@@ -491,9 +501,9 @@ func (c *checks) confirmed(k *known, end int64, minISR int) bool {
 	if len(k.isrs) == 0 {
 		return true // a topic that is gone
 	}
-	return slices.ContainsFunc(k.isrs, func(isr []int32) bool {
+	return slices.ContainsFunc(k.isrs, func(s inSync) bool {
 		short := func(n int32) bool { return !c.mayHave(k, n, end) }
-		return len(isr) >= minISR && !slices.ContainsFunc(isr, short)
+		return len(s.isr) >= minISR && !slices.ContainsFunc(s.isr, short)
 	})
 }
 

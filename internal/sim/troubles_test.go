@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"grete/cluster/metadata"
 	"grete/internal/vfs"
 )
 
@@ -121,7 +122,8 @@ func (w *world) kill(m *machine) {
 // is fsynced; else when everybody runs and every partition has others in sync. Until it has recovered the others are spared.
 func (w *world) mayForget(m *machine) bool { return w.durable || w.replaceable(m) }
 
-// replaceable: the others in sync have everything that a machine has.
+// replaceable: other machines have every committed record that m has. Kafka elects m, empty, where m is the last known leader and nobody
+// else is eligible (KIP-966).
 func (w *world) replaceable(m *machine) bool {
 	if w.fragile != nil {
 		return false
@@ -133,12 +135,17 @@ func (w *world) replaceable(m *machine) bool {
 	}
 	for t := range w.checks.image.Topics() {
 		for _, p := range t.Partitions {
-			if slices.Contains(p.ISR, m.id) && len(p.ISR) == 1 {
+			if slices.Contains(slices.Concat(p.ISR, p.ELR, p.LastKnownELR), m.id) && !othersEligible(p, m.id) {
 				return false
 			}
 		}
 	}
 	return true
+}
+
+// othersEligible: a broker other than n may lead p, and so has everything that is committed.
+func othersEligible(p metadata.Partition, n int32) bool {
+	return slices.ContainsFunc(slices.Concat(p.ISR, p.ELR), func(o int32) bool { return o != n })
 }
 
 // forgets begins the time in which only m has lost something, and nobody else may.
