@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"grete/internal/clock"
+	"grete/internal/loglimit"
 	"grete/internal/metrics"
 	"grete/internal/sched"
 )
@@ -115,6 +116,7 @@ type alterer struct {
 	alter       AlterISR
 	clock       clock.Clock
 	log         zerolog.Logger
+	undecided   *loglimit.Limit // lines about requests that failed as a whole
 	changes     *metrics.Replicas
 
 	mu     sched.Mutex
@@ -126,7 +128,7 @@ type alterer struct {
 func newAlterer(o Options) *alterer {
 	return &alterer{
 		nodeID: o.NodeID, brokerEpoch: o.Replication.BrokerEpoch, alter: o.Replication.Alter, clock: o.Clock, log: o.Log, changes: o.Changes,
-		queued: map[*Partition]*isrChange{}, wake: make(chan struct{}, 1),
+		undecided: loglimit.New(o.Clock, undecidedLogEvery), queued: map[*Partition]*isrChange{}, wake: make(chan struct{}, 1),
 	}
 }
 
@@ -135,6 +137,9 @@ func (a *alterer) stop()  { a.task.stop() }
 
 // retryAlterAfter is the pause after a request that failed as a whole (Kafka's AlterPartitionManager).
 const retryAlterAfter = 50 * time.Millisecond
+
+// undecidedLogEvery is the time between two lines about requests that failed as a whole.
+const undecidedLogEvery = 10 * time.Second
 
 func (a *alterer) submit(c *isrChange) {
 	a.mu.Lock()
@@ -183,7 +188,9 @@ func (a *alterer) send(ctx context.Context, changes []*isrChange) bool {
 		err = kerr.ErrorForCode(resp.ErrorCode)
 	}
 	if err != nil {
-		a.log.Info().Err(err).Int("partitions", len(changes)).Msg("the controller did not decide about in-sync replicas; asking again")
+		a.undecided.Write(&a.log, zerolog.InfoLevel, func(line *zerolog.Event) {
+			line.Err(err).Int("partitions", len(changes)).Msg("the controller did not decide about in-sync replicas; asking again")
+		})
 		for _, c := range changes {
 			a.again(c)
 		}

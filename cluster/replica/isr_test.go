@@ -1,12 +1,15 @@
 package replica
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -140,8 +143,9 @@ func TestAltererAsksAgain(t *testing.T) {
 		func() (*kmsg.AlterPartitionResponse, error) { return accepting(asked[len(asked)-1]), nil },
 	}
 	done := make(chan bool)
+	var lines bytes.Buffer
 	a := newAlterer(r.manager.o)
-	a.clock = clock.System
+	a.clock, a.log = clock.System, zerolog.New(&lines)
 	a.alter = func(_ context.Context, req *kmsg.AlterPartitionRequest) (*kmsg.AlterPartitionResponse, error) {
 		asked = append(asked, req)
 		if len(asked) == len(answers) {
@@ -150,12 +154,15 @@ func TestAltererAsksAgain(t *testing.T) {
 		return answers[len(asked)-1]()
 	}
 	a.start()
-	defer a.stop()
 	a.submit(change)
 	select {
 	case <-done:
 	case <-time.After(10 * time.Second):
 		t.Fatal("it was not asked again")
+	}
+	a.stop()
+	if strings.Count(lines.String(), "asking again") != 1 {
+		t.Errorf("more than one line about it, or none:\n%s", &lines)
 	}
 	for _, req := range asked {
 		members := req.Topics[0].Partitions[0].NewEpochISR

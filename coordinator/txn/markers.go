@@ -3,6 +3,7 @@ package txn
 import (
 	"errors"
 
+	"github.com/rs/zerolog"
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"grete/coordinator"
@@ -70,8 +71,10 @@ func (sh *shard) written(tx *coordinator.Tx, e *entry, partitions []Partition, r
 		case errors.Is(err, kerr.TransactionCoordinatorFenced):
 			return // a newer coordinator ends this transaction; leadership is about to be lost here
 		default:
-			sh.s.o.Log.Info().Err(err).Str("transactionalId", e.id).Str("topic", partitions[i].Topic).
-				Int32("partition", partitions[i].Index).Msg("transaction marker failed, and is sent again")
+			sh.s.unwritten.Write(&sh.s.o.Log, zerolog.InfoLevel, func(line *zerolog.Event) {
+				line.Err(err).Str("transactionalId", e.id).Str("topic", partitions[i].Topic).
+					Int32("partition", partitions[i].Index).Msg("transaction marker failed, and is sent again")
+			})
 			missing = append(missing, partitions[i])
 		}
 	}

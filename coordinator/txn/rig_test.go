@@ -1,6 +1,7 @@
 package txn
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -30,6 +31,7 @@ type rig struct {
 
 	mu      sync.Mutex
 	nextID  int64
+	lines   bytes.Buffer // that the service logs
 	noIDs   error
 	idsHeld bool
 	heldIDs []func() // requests for an id, while idsHeld
@@ -46,7 +48,7 @@ func newRig(t testing.TB, cfg Config) *rig {
 
 func (r *rig) start() {
 	r.s = NewService(Options{
-		Config: r.cfg, Clock: r.clock, Log: zerolog.Nop(), Partitions: func() int32 { return 1 },
+		Config: r.cfg, Clock: r.clock, Log: zerolog.New(zerolog.SyncWriter(&r.lines)), Partitions: func() int32 { return 1 },
 		TransactionVersion: func() int16 { return r.version }, NextProducerID: r.id, Markers: r.markers,
 	})
 	r.lead()

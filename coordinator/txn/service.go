@@ -1,11 +1,14 @@
 package txn
 
 import (
+	"time"
+
 	"github.com/rs/zerolog"
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"grete/coordinator"
 	"grete/internal/clock"
+	"grete/internal/loglimit"
 	"grete/internal/memory"
 )
 
@@ -56,13 +59,18 @@ type Options struct {
 type Service struct {
 	o  Options
 	rt *coordinator.Runtime[*shard]
+	// unwritten are the lines about markers that failed: each transaction sends its own again every MarkerRetryMs.
+	unwritten *loglimit.Limit
 }
+
+// unwrittenLogEvery is the time between two lines about failed markers.
+const unwrittenLogEvery = 10 * time.Second
 
 type op = coordinator.Op[*shard]
 
 // NewService coordinates nothing until BecomeLeader.
 func NewService(o Options) *Service {
-	s := &Service{o: o}
+	s := &Service{o: o, unwritten: loglimit.New(o.Clock, unwrittenLogEvery)}
 	s.rt = coordinator.NewRuntime(coordinator.Options[*shard]{
 		Clock: o.Clock, Log: o.Log, CommitTimeoutMs: o.Config.CommitTimeoutMs, LoadBufferBytes: o.Config.LoadBufferBytes, Loads: o.Config.Loads,
 		New: func(partition int32) *shard { return newShard(s, partition) },

@@ -142,6 +142,24 @@ func TestTwoPhaseCommitIsNotServed(t *testing.T) {
 
 // An answer to markers of an earlier transaction, which a coordinator before sent, does not end a later one that has the
 // same epoch, as transactions of old clients do.
+// A partition without a leader takes no marker for an hour; the log has a line about it now and then.
+func TestFailingMarkersDoNotFloodTheLog(t *testing.T) {
+	r := newRig(t, DefaultConfig())
+	p, at := r.init("x"), Partition{"t", 0}
+	r.markers.fail[at] = kerr.NotLeaderForPartition
+	r.s.AddPartitions(AddRequest{ID: "x", Producer: p, Partitions: []Partition{at}}, func(error) {})
+	r.s.End(EndRequest{ID: "x", Producer: p, Commit: true}, func(ProducerEpoch, error) {})
+	const tries = 300
+	for range tries {
+		r.clock.Advance(time.Duration(r.cfg.MarkerRetryMs) * time.Millisecond)
+		r.rest()
+	}
+	lines := strings.Count(r.lines.String(), "is sent again")
+	if most := int(tries*time.Duration(r.cfg.MarkerRetryMs)*time.Millisecond/unwrittenLogEvery) + 1; lines < 1 || lines > most {
+		t.Errorf("%d lines of at most %d:\n%s", lines, most, r.lines.String())
+	}
+}
+
 func TestLateMarkersAreOfNoUse(t *testing.T) {
 	r := newRig(t, DefaultConfig())
 	p := r.init("x")
