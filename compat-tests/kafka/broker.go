@@ -3,6 +3,7 @@ package kafka
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -31,6 +32,8 @@ type Options struct {
 	Host       string            // of our broker's listener; "": 127.0.0.1
 	Args       []string          // further flags of our broker
 	Under      []string          // a command that runs our broker, such as prlimit --nofile=100
+	TLS        *tls.Config       // of a client of the listener that clients use; nil: it is a plain one
+	Started    func(pid int)     // is called as soon as there is a process
 }
 
 // Broker is a process that answers on Addr.
@@ -127,17 +130,20 @@ func launch(ctx context.Context, cmd *exec.Cmd, addr string, opts Options) (*Bro
 		return nil, err
 	}
 	go func() { cmd.Wait(); close(b.done) }()
-	if err := b.waitReady(ctx); err != nil {
+	if opts.Started != nil {
+		opts.Started(cmd.Process.Pid)
+	}
+	if err := b.waitReady(ctx, opts.TLS); err != nil {
 		b.Kill()
 		return nil, fmt.Errorf("%w; end of %s:\n%s", err, b.LogPath, tail(b.LogPath))
 	}
 	return b, nil
 }
 
-func (b *Broker) waitReady(ctx context.Context) error {
+func (b *Broker) waitReady(ctx context.Context, secured *tls.Config) error {
 	deadline := time.Now().Add(startTimeout)
 	for time.Now().Before(deadline) {
-		if answersApiVersions(b.Addr) {
+		if answersApiVersions(b.Addr, secured) {
 			return nil
 		}
 		select {
@@ -152,12 +158,15 @@ func (b *Broker) waitReady(ctx context.Context) error {
 }
 
 // answersApiVersions sends ApiVersions v0 and reports whether its correlation id comes back.
-func answersApiVersions(addr string) bool {
+func answersApiVersions(addr string, secured *tls.Config) bool {
 	c, err := net.DialTimeout("tcp", addr, time.Second)
 	if err != nil {
 		return false
 	}
 	defer c.Close()
+	if secured != nil {
+		c = tls.Client(c, secured)
+	}
 	c.SetDeadline(time.Now().Add(2 * time.Second))
 	if _, err := c.Write([]byte{0, 0, 0, 10, 0, 18, 0, 0, 0, 0, 0, 7, 0xff, 0xff}); err != nil {
 		return false

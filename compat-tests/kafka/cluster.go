@@ -29,12 +29,15 @@ type ClusterOptions struct {
 	Machines *Machines
 	// Gossip has our brokers find each other, and notice who is gone, by gossip too.
 	Gossip bool
+	// Security, if not nil, is our brokers'.
+	Security *Security
 }
 
 // Cluster is several brokers, some of which may be down.
 type Cluster struct {
-	Nodes []*Node // by id, the first is 1
-	Links *Links  // nil unless proxied
+	Nodes  []*Node // by id, the first is 1
+	Links  *Links  // nil unless proxied
+	Access *Access // nil unless secured
 }
 
 // Node is a broker of a cluster, which keeps its directory and its ports from one start to the next.
@@ -117,8 +120,14 @@ func newCluster(o ClusterOptions) (*Cluster, error) {
 		return nil, err
 	}
 	c := &Cluster{}
+	var secured map[string]string
+	if o.Security != nil {
+		if c.Access, secured, err = o.Security.secure(o.Dir, o.Brokers); err != nil {
+			return nil, err
+		}
+	}
 	if o.Proxied {
-		c.Links = newLinks()
+		c.Links = newLinks(o.Security != nil)
 	}
 	at := make([]portsOf, o.Brokers)
 	var voters, gossips []string
@@ -134,7 +143,7 @@ func newCluster(o ClusterOptions) (*Cluster, error) {
 		voters = append(voters, fmt.Sprintf("%d@%s:%d", i+1, host, reached))
 	}
 	for i, p := range at {
-		if err := c.add(o, int32(i+1), p, strings.Join(voters, ","), strings.Join(gossips, ",")); err != nil {
+		if err := c.add(o, int32(i+1), p, strings.Join(voters, ","), strings.Join(gossips, ","), secured); err != nil {
 			c.Kill()
 			return nil, err
 		}
@@ -142,19 +151,19 @@ func newCluster(o ClusterOptions) (*Cluster, error) {
 	return c, nil
 }
 
-func (c *Cluster) add(o ClusterOptions, id int32, at portsOf, voters, gossips string) error {
+func (c *Cluster) add(o ClusterOptions, id int32, at portsOf, voters, gossips string, secured map[string]string) error {
 	host := o.host(id)
 	p := map[string]string{
 		"node.id": fmt.Sprint(id), "controller.quorum.voters": voters,
-		"listeners":                      fmt.Sprintf("PLAINTEXT://%[1]s:%[2]d,REPLICATION://%[1]s:%[3]d,CONTROLLER://%[1]s:%[4]d", host, at.client, at.replication, at.control),
-		"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,REPLICATION:PLAINTEXT,CONTROLLER:PLAINTEXT",
+		"listeners":                      fmt.Sprintf("CLIENT://%[1]s:%[2]d,REPLICATION://%[1]s:%[3]d,CONTROLLER://%[1]s:%[4]d", host, at.client, at.replication, at.control),
+		"listener.security.protocol.map": "CLIENT:PLAINTEXT,REPLICATION:PLAINTEXT,CONTROLLER:PLAINTEXT",
 		"inter.broker.listener.name":     "REPLICATION",
 
 		"offsets.topic.replication.factor": "3", "transaction.state.log.replication.factor": "3", "transaction.state.log.min.isr": "2",
 		"share.coordinator.state.topic.replication.factor": "3", "share.coordinator.state.topic.min.isr": "2",
 	}
 	if o.Proxied {
-		p["advertised.listeners"] = fmt.Sprintf("PLAINTEXT://127.0.0.1:%d,REPLICATION://127.0.0.1:%d", at.client, at.replicationProxy)
+		p["advertised.listeners"] = fmt.Sprintf("CLIENT://127.0.0.1:%d,REPLICATION://127.0.0.1:%d", at.client, at.replicationProxy)
 		err := errors.Join(c.Links.open(Replication, id, at.replicationProxy, fmt.Sprint("127.0.0.1:", at.replication)),
 			c.Links.open(Control, id, at.controlProxy, fmt.Sprint("127.0.0.1:", at.control)))
 		if err != nil {
@@ -165,9 +174,17 @@ func (c *Cluster) add(o ClusterOptions, id int32, at portsOf, voters, gossips st
 		p["listeners"] += fmt.Sprintf(",GOSSIP://%s:%d", host, at.gossip)
 		p["gossip.join"] = gossips
 	}
+	maps.Copy(p, secured)
 	maps.Copy(p, o.Properties)
 	maps.Copy(p, o.Each[id])
 	opts := Options{Dir: filepath.Join(o.Dir, fmt.Sprint(id)), Port: at.client, Properties: p, JVM: o.JVM}
+	if c.Access != nil {
+		p["ssl.keystore.location"] = filepath.Join(c.Access.PKI, fmt.Sprintf("node-%d.pem", id))
+		opts.TLS = c.Access.TLS
+	}
+	if c.Links != nil {
+		opts.Started = func(pid int) { c.Links.brokers.started(id, pid) }
+	}
 	if o.Machines != nil {
 		opts.Host, opts.Under = host, o.Machines.Under(id)
 	}
@@ -183,7 +200,7 @@ func (c *Cluster) Double(id int32) (*Node, error) {
 		return nil, err
 	}
 	p := maps.Clone(n.opts.Properties)
-	p["listeners"] = fmt.Sprintf("PLAINTEXT://127.0.0.1:%d,REPLICATION://127.0.0.1:%d,CONTROLLER://127.0.0.1:%d", ports[0], ports[1], ports[2])
+	p["listeners"] = fmt.Sprintf("CLIENT://127.0.0.1:%d,REPLICATION://127.0.0.1:%d,CONTROLLER://127.0.0.1:%d", ports[0], ports[1], ports[2])
 	delete(p, "advertised.listeners")
 	opts := n.opts
 	opts.Dir, opts.Port, opts.Properties = n.opts.Dir+"-double", ports[0], p

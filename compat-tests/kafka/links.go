@@ -20,6 +20,9 @@ type Links struct {
 	proxies []*proxy
 	ended   bool
 	running sync.WaitGroup
+
+	sealed  bool      // what goes over the connections cannot be read: brokers are told by their sockets
+	brokers processes // all that have been started
 }
 
 // Channel is one of the two ways that brokers have to each other.
@@ -38,8 +41,8 @@ type linkKey struct {
 	low, high int32
 }
 
-func newLinks() *Links {
-	l := &Links{cut: map[linkKey]bool{}}
+func newLinks(sealed bool) *Links {
+	l := &Links{cut: map[linkKey]bool{}, sealed: sealed}
 	l.opened = sync.NewCond(&l.mu)
 	return l
 }
@@ -150,14 +153,14 @@ func (p *proxy) drop(c net.Conn) {
 	delete(p.conns, c)
 }
 
-// carry takes one connection to the broker; who dialled is known by the client id of the first request.
+// carry takes one connection to the broker.
 func (p *proxy) carry(in net.Conn) {
 	if !p.keep(in) {
 		return
 	}
 	defer p.drop(in)
 	r := bufio.NewReaderSize(in, 64<<10)
-	from, err := dialler(r)
+	from, err := p.links.dialler(in, r)
 	if err != nil {
 		return
 	}
@@ -196,6 +199,14 @@ func (p *proxy) pump(to net.Conn, from io.Reader, key linkKey) {
 
 // errStranger: not a broker of ours has dialled.
 var errStranger = errors.New("the first request does not say node-<id>")
+
+// dialler is the broker that dialled c, which r reads.
+func (l *Links) dialler(c net.Conn, r *bufio.Reader) (int32, error) {
+	if l.sealed {
+		return l.brokers.dialler(c)
+	}
+	return dialler(r)
+}
 
 // dialler is the broker whose connection begins with the bytes of r: our brokers call themselves node-<id>.
 func dialler(r *bufio.Reader) (int32, error) {

@@ -16,7 +16,7 @@ func ClusterOptions(brokers int) kafka.ClusterOptions {
 
 // OnCluster has the run work against the nodes of a cluster.
 func (c *Config) OnCluster(cluster *kafka.Cluster) (nodes []Node) {
-	c.Replication, c.Links = 3, cluster.Links
+	c.Replication, c.Links, c.Access = 3, cluster.Links, cluster.Access
 	for _, n := range cluster.Nodes {
 		nodes = append(nodes, n)
 	}

@@ -16,8 +16,8 @@ const copiersGroup = "h-copiers"
 // copier reads h-idempotent in a group and passes each value on to the same partition of h-copies, in
 // transactions that commit its offsets with it.
 func (r *run) copier(ctx context.Context, i int, rng *rand.Rand) {
-	name, link := r.name("copier", i), newLink()
-	opts := append(r.through(link), r.memberOpts(name, copiersGroup)...)
+	name, link := r.name("copier", i), r.link()
+	opts := append(r.through(link, copying), r.memberOpts(name, copiersGroup)...)
 	opts = append(opts, kgo.ConsumeTopics(IdempotentTopic), kgo.TransactionalID(fmt.Sprintf("h-copier-%d", i)), kgo.TransactionTimeout(txnTimeout), isolation(true))
 	s, err := kgo.NewGroupTransactSession(producerOpts(opts...)...)
 	if err != nil {

@@ -215,7 +215,7 @@ const wholeLooks = 5
 
 // replicated waits until every partition's replicas are all in sync.
 func (f *faulty) replicated(ctx context.Context, limit time.Duration) bool {
-	cl, err := kgo.NewClient(kgo.SeedBrokers(f.addrs...), kgo.MetadataMinAge(100*time.Millisecond))
+	cl, err := kgo.NewClient(append(f.as(admin), kgo.MetadataMinAge(100*time.Millisecond))...)
 	if err != nil {
 		return false
 	}

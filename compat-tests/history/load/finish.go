@@ -46,7 +46,7 @@ func knows(versions kadm.BrokersApiVersions, keys ...int16) bool {
 }
 
 func (r *run) prepare(ctx context.Context) error {
-	cl, err := kgo.NewClient(kgo.SeedBrokers(r.addrs...))
+	cl, err := kgo.NewClient(r.as(admin)...)
 	if err != nil {
 		return err
 	}
@@ -63,12 +63,12 @@ func (r *run) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return r.grantAll(ctx, cl)
 }
 
 // finish waits until nothing is open any more, and lets a reader of each isolation level read everything.
 func (r *run) finish(ctx context.Context) error {
-	cl, err := kgo.NewClient(kgo.SeedBrokers(r.addrs...))
+	cl, err := kgo.NewClient(r.as(admin)...)
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func bothEnds(ctx context.Context, adm *kadm.Client, topics []string) (stable, h
 // readAll reads from the first offsets to ends; open is why a read_committed reader cannot get there.
 func (r *run) readAll(ctx context.Context, ends []history.Position, readCommitted bool, open string) error {
 	name := r.name("final", 0)
-	cl, err := kgo.NewClient(kgo.SeedBrokers(r.addrs...), isolation(readCommitted), kgo.KeepControlRecords(), kgo.KeepRetryableFetchErrors())
+	cl, err := kgo.NewClient(append(r.as(reading), isolation(readCommitted), kgo.KeepControlRecords(), kgo.KeepRetryableFetchErrors())...)
 	if err != nil {
 		return err
 	}

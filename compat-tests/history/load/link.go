@@ -2,6 +2,7 @@ package load
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"sync"
@@ -11,12 +12,13 @@ import (
 type link struct {
 	mu    sync.Mutex
 	cut   bool
+	tls   *tls.Config // nil: the brokers have a plain listener
 	conns map[net.Conn]bool
 }
 
 var errCut = errors.New("the client has crashed")
 
-func newLink() *link { return &link{conns: map[net.Conn]bool{}} }
+func newLink(secured *tls.Config) *link { return &link{tls: secured, conns: map[net.Conn]bool{}} }
 
 func (l *link) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	var d net.Dialer
@@ -24,6 +26,19 @@ func (l *link) dial(ctx context.Context, network, addr string) (net.Conn, error)
 	if err != nil {
 		return nil, err
 	}
+	k, err := l.hold(c)
+	if err != nil || l.tls == nil {
+		return k, err
+	}
+	secured := tls.Client(k, l.tls)
+	if err := secured.HandshakeContext(ctx); err != nil {
+		return nil, errors.Join(err, k.Close())
+	}
+	return secured, nil
+}
+
+// hold has a connection end with the client.
+func (l *link) hold(c net.Conn) (net.Conn, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.cut {

@@ -23,7 +23,8 @@ type Config struct {
 	Faults   []string // of Kinds; none: an undisturbed run
 	AtOnce   int      // how many nodes are disturbed at the same time; 0: one
 	Settle   time.Duration
-	Links    *kafka.Links // what CutNode cuts
+	Links    *kafka.Links  // what CutNode cuts
+	Access   *kafka.Access // how clients get in, each as its own user; nil: everybody may do everything
 
 	Partitions  int32
 	Replication int16
@@ -148,13 +149,8 @@ func (r *run) life(ctx context.Context, rng *rand.Rand) (context.Context, contex
 }
 
 // client starts a client that can crash.
-func (r *run) client(opts ...kgo.Opt) (*kgo.Client, *link, error) {
-	l := newLink()
-	cl, err := kgo.NewClient(append(r.through(l), opts...)...)
+func (r *run) client(who role, opts ...kgo.Opt) (*kgo.Client, *link, error) {
+	l := r.link()
+	cl, err := kgo.NewClient(append(r.through(l, who), opts...)...)
 	return cl, l, err
-}
-
-// through are the options of every client that works during the run.
-func (r *run) through(l *link) []kgo.Opt {
-	return []kgo.Opt{kgo.SeedBrokers(r.addrs...), kgo.Dialer(l.dial), kgo.MetadataMinAge(100 * time.Millisecond), kgo.RetryTimeout(20 * time.Second)}
 }

@@ -32,7 +32,7 @@ func (r *run) balancedMember(ctx context.Context, i int, rng *rand.Rand) {
 // member consumes in a group and commits what it has polled; it crashes or leaves.
 func (r *run) member(ctx context.Context, name, group string, rng *rand.Rand, opts ...kgo.Opt) {
 	opts = append(append(opts, r.memberOpts(name, group)...), kgo.ConsumeTopics(r.topics()...), isolation(true), kgo.BlockRebalanceOnPoll())
-	cl, link, err := r.client(opts...)
+	cl, link, err := r.client(joining, opts...)
 	if err != nil {
 		r.logf("%s: %v", name, err)
 		return

@@ -24,7 +24,7 @@ func producerOpts(opts ...kgo.Opt) []kgo.Opt {
 }
 
 func (r *run) plainProducer(ctx context.Context, i int, rng *rand.Rand) {
-	r.produce(ctx, r.name("plain", i), history.Plain, []string{plainTopic}, rng, kgo.DisableIdempotentWrite())
+	r.produce(ctx, plainWriter, r.name("plain", i), history.Plain, []string{plainTopic}, rng, kgo.DisableIdempotentWrite())
 }
 
 // idempotentProducer writes among transactions too, and there into the same partitions.
@@ -33,12 +33,12 @@ func (r *run) idempotentProducer(ctx context.Context, i int, rng *rand.Rand) {
 	if i%2 == 1 {
 		topics = append(topics, txnTopic, compactedTopic)
 	}
-	r.produce(ctx, r.name("idem", i), history.Idempotent, topics, rng)
+	r.produce(ctx, idempotent, r.name("idem", i), history.Idempotent, topics, rng)
 }
 
 // produce sends until the client crashes or the run ends; in the second case it waits for its acknowledgements.
-func (r *run) produce(ctx context.Context, name string, g history.Guarantee, topics []string, rng *rand.Rand, opts ...kgo.Opt) {
-	cl, link, err := r.client(producerOpts(opts...)...)
+func (r *run) produce(ctx context.Context, who role, name string, g history.Guarantee, topics []string, rng *rand.Rand, opts ...kgo.Opt) {
+	cl, link, err := r.client(who, producerOpts(opts...)...)
 	if err != nil {
 		r.logf("%s: %v", name, err)
 		return

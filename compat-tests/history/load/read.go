@@ -16,7 +16,7 @@ const pollWait = 500 * time.Millisecond
 func (r *run) reader(ctx context.Context, i int, rng *rand.Rand) {
 	name, topic := r.name("reader", i), r.topics()[i%len(r.topics())]
 	readCommitted := i%2 == 1 || rng.IntN(2) == 0
-	cl, link, err := r.client(isolation(readCommitted), kgo.FetchMaxWait(200*time.Millisecond))
+	cl, link, err := r.client(reading, isolation(readCommitted), kgo.FetchMaxWait(200*time.Millisecond))
 	if err != nil {
 		r.logf("%s: %v", name, err)
 		return

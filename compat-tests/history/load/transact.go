@@ -23,7 +23,7 @@ const (
 // transactionalProducer keeps its transactional id over its incarnations: each fences the one before.
 func (r *run) transactionalProducer(ctx context.Context, i int, rng *rand.Rand) {
 	name := r.name("txn", i)
-	cl, link, err := r.client(producerOpts(kgo.TransactionalID(fmt.Sprintf("h-txn-%d", i)), kgo.TransactionTimeout(txnTimeout))...)
+	cl, link, err := r.client(transactor, producerOpts(kgo.TransactionalID(fmt.Sprintf("h-txn-%d", i)), kgo.TransactionTimeout(txnTimeout))...)
 	if err != nil {
 		r.logf("%s: %v", name, err)
 		return

@@ -75,12 +75,13 @@ func run(ctx context.Context, args []string) error {
 	faults := flags.String("faults", strings.Join(cfg.Faults, ","), "of "+strings.Join(load.Kinds, ", ")+"; empty: none")
 	flags.IntVar(&cfg.AtOnce, "at-once", 1, "nodes that are disturbed at the same time")
 	brokers := flags.Int("brokers", 1, "3 or more: a cluster, whose faults may be "+strings.Join(load.ClusterKinds, ", "))
+	secured := flags.String("controllers", "", "SSL or SASL_SSL, of controller listeners: a cluster where everybody authenticates over TLS")
 	target := flags.String("target", "grete", "the broker: grete or kafka")
 	out := flags.String("o", "history.jsonl", "the history")
 	_ = flags.Parse(args)
 	cfg.Faults = strings.FieldsFunc(*faults, func(c rune) bool { return c == ',' })
 
-	nodes, stop, err := start(ctx, &cfg, *target, *brokers)
+	nodes, stop, err := start(ctx, &cfg, *target, *brokers, *secured)
 	if err != nil {
 		return err
 	}
@@ -99,7 +100,7 @@ func run(ctx context.Context, args []string) error {
 	return check([]string{*out})
 }
 
-func start(ctx context.Context, cfg *load.Config, target string, brokers int) (nodes []load.Node, stop func(), err error) {
+func start(ctx context.Context, cfg *load.Config, target string, brokers int, secured string) (nodes []load.Node, stop func(), err error) {
 	begin := kafka.StartGrete
 	if target == "kafka" {
 		begin = kafka.StartApache
@@ -114,6 +115,9 @@ func start(ctx context.Context, cfg *load.Config, target string, brokers int) (n
 		return []load.Node{node}, func() { _ = node.Kill() }, err
 	}
 	o := load.ClusterOptions(brokers)
+	if secured != "" {
+		o = load.SecuredOptions(brokers, secured)
+	}
 	o.Dir, o.Start = dir, begin
 	cluster, err := kafka.StartCluster(ctx, o)
 	if err != nil {
