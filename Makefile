@@ -12,7 +12,7 @@ FUZZTIME ?= 15s
 # PLATFORMS are those that the program builds for. CI runs the tests on Linux alone.
 PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 freebsd/amd64 freebsd/arm64 windows/amd64
 
-.PHONY: help build run test unit race fuzz compat oracle bench lint platforms long mutants clean
+.PHONY: help build run test unit race fuzz compat oracle bench lint vuln platforms long mutants clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  \1\t/' | expand -t 12
@@ -55,6 +55,9 @@ lint: platforms ## gofmt, vet, staticcheck of both modules, import directions, e
 	go run $(STATICCHECK) $(ROOMS)
 	go test ./internal/archtest/
 	cd compat-tests && go vet ./... && go run $(STATICCHECK) ./...
+
+vuln: ## known vulnerabilities in what both modules call; needs https://vuln.go.dev, or GOVULNDB=URL of another database
+	@bash scripts/vuln.sh
 
 platforms: ## build and vet the program for every platform
 	@for p in $(PLATFORMS); do \
