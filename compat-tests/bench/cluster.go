@@ -35,7 +35,7 @@ func startCluster(ctx context.Context, name, dir string, properties map[string]s
 	if err != nil {
 		return nil, err
 	}
-	t := &target{name: name, addr: c.Nodes[0].Addr(), cluster: c}
+	t := &target{name: name, endpoint: endpoint{addr: c.Nodes[0].Addr()}, cluster: c}
 	for _, n := range c.Nodes {
 		t.pids = append(t.pids, n.Pid())
 	}
@@ -189,7 +189,7 @@ func killController(ctx context.Context, l *load, rounds int) ([]row, error) {
 
 // loseBroker: a broker with 10,000 partitions dies.
 func loseBroker(ctx context.Context, l *load, _ int) ([]row, error) {
-	t := &target{addr: l.cluster.Nodes[0].Addr(), cluster: l.cluster}
+	t := &target{endpoint: endpoint{addr: l.cluster.Nodes[0].Addr()}, cluster: l.cluster}
 	if _, err := makeTopics(t, "of-many", manyTopics); err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/tls"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
@@ -16,10 +17,19 @@ import (
 // floor serves the least work that a broker could do for the same bytes: a produce request is read, its batch
 // checksummed and appended to a file per partition; a fetch is answered with sendfile from that file. No metadata,
 // no validation, no index, no replication: something to be compared with, not a broker.
-func floor(dir string, partitions int) error {
+//
+// With a file that has a key and its certificate the same goes over Go's TLS, with default settings.
+func floor(dir, pem string, partitions int) error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
+	}
+	if pem != "" {
+		pair, err := tls.LoadX509KeyPair(pem, pem)
+		if err != nil {
+			return err
+		}
+		l = tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{pair}})
 	}
 	logs := make([]*floorLog, partitions)
 	for i := range logs {
@@ -37,7 +47,7 @@ func floor(dir string, partitions int) error {
 		}
 		go func() {
 			defer c.Close()
-			if err := serveFloor(c.(*net.TCPConn), logs); err != io.EOF {
+			if err := serveFloor(c, logs); err != io.EOF {
 				fmt.Fprintln(os.Stderr, "floor:", err)
 			}
 		}()
@@ -52,7 +62,7 @@ type floorLog struct {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-func serveFloor(c *net.TCPConn, logs []*floorLog) error {
+func serveFloor(c net.Conn, logs []*floorLog) error {
 	var buf []byte
 	for {
 		var l [4]byte
@@ -73,7 +83,7 @@ func serveFloor(c *net.TCPConn, logs []*floorLog) error {
 	}
 }
 
-func serveFloorRequest(c *net.TCPConn, logs []*floorLog, buf []byte) error {
+func serveFloorRequest(c net.Conn, logs []*floorLog, buf []byte) error {
 	req := kmsg.RequestForKey(int16(binary.BigEndian.Uint16(buf)))
 	req.SetVersion(int16(binary.BigEndian.Uint16(buf[2:])))
 	body := buf[8:]
@@ -130,7 +140,7 @@ func floorProduce(logs []*floorLog, r *kmsg.ProduceRequest) (kmsg.Response, erro
 	return resp, nil
 }
 
-func floorFetch(c *net.TCPConn, logs []*floorLog, r *kmsg.FetchRequest, out []byte) error {
+func floorFetch(c net.Conn, logs []*floorLog, r *kmsg.FetchRequest, out []byte) error {
 	log := logs[r.Topics[0].Partitions[0].Partition]
 	n := log.n.Load()
 	if n == 0 {

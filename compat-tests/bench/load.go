@@ -16,6 +16,7 @@ type sample struct {
 	p50, p99    float64 // milliseconds of one round trip
 	mibPerSec   float64
 	msPerTxn    float64 // milliseconds of a transaction, one after another
+	msPerLogin  float64 // milliseconds for each of the logins that run side by side
 	seconds     float64 // of the whole
 }
 
@@ -83,7 +84,7 @@ func (p produceLoad) run(t *target) (sample, error) {
 }
 
 func (p produceLoad) conn(to route, m *meter, raw []byte, first int, more func() bool) error {
-	c, err := dial(to.addr)
+	c, err := to.dial()
 	if err != nil {
 		return err
 	}
@@ -135,7 +136,7 @@ func settle(t *target, topic string, partitions int32, raw []byte) error {
 }
 
 func (to route) settle(topic string, raw []byte) error {
-	c, err := dial(to.addr)
+	c, err := to.dial()
 	if err != nil {
 		return err
 	}
@@ -160,7 +161,7 @@ func (to route) settle(topic string, raw []byte) error {
 // fetchLoad reads a topic's partitions over and over from their start.
 func fetchLoad(topic string, partitions int32, totalBytes int64, maxBytes int32) func(*target) (sample, error) {
 	return func(t *target) (sample, error) {
-		c, err := dial(t.addr)
+		c, err := t.dial()
 		if err != nil {
 			return sample{}, err
 		}
@@ -205,7 +206,7 @@ func rttLoad(topic string, batchBytes, n int) func(*target) (sample, error) {
 		if err != nil {
 			return sample{}, err
 		}
-		c, err := dial(leaders[0].addr)
+		c, err := leaders[0].dial()
 		if err != nil {
 			return sample{}, err
 		}
@@ -242,12 +243,12 @@ func tailLoad(topic string, n int) func(*target) (sample, error) {
 		if err := settle(t, topic, 1, raw); err != nil {
 			return sample{}, err
 		}
-		producer, err := dial(t.addr)
+		producer, err := t.dial()
 		if err != nil {
 			return sample{}, err
 		}
 		defer producer.close()
-		consumer, err := dial(t.addr)
+		consumer, err := t.dial()
 		if err != nil {
 			return sample{}, err
 		}

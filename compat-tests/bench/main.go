@@ -22,10 +22,10 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if len(os.Args) == 3 && os.Args[1] == "floor" {
-		exit(floor(os.Args[2], floorPartitions))
+	if len(os.Args) == 4 && os.Args[1] == "floor" {
+		exit(floor(os.Args[2], os.Args[3], floorPartitions))
 	}
-	only := flag.String("only", "", "works to run, by comma: produce64, produce1, rtt, tail, txn, compact, fetch, start, many, idle, size, and cluster with its parts cluster-produce64 and so on (all)")
+	only := flag.String("only", "", "works to run, by comma: produce64, produce1, rtt, tail, txn, compact, fetch, start, many, idle, size, tls, scram and acls (with their parts tls-fetch and so on), and cluster with its parts cluster-produce64 and so on (all)")
 	rounds := flag.Int("rounds", 3, "rounds; the table has their medians")
 	scale := flag.Int64("scale", 1, "GiB of a produce run; the other loads follow")
 	big := flag.Int64("big", 50, "GiB of the big partition of work size")
@@ -50,10 +50,10 @@ type work struct {
 
 func works(ctx context.Context, scale, big int64) []work {
 	var ws []work
-	for _, c := range slices.Concat(comparisons(scale), clusterComparisons(scale)) {
+	for _, c := range slices.Concat(comparisons(scale), secureComparisons(scale), clusterComparisons(scale)) {
 		ws = append(ws, work{c.name, func(scratch string, rounds int) ([]row, error) { return compare(ctx, c, rounds, scratch) }})
 	}
-	return append(append(ws, work{"start", start}, work{"many", manyPartitions}, work{"idle", idleConnections}, work{"size", dataSize(big << 30)}),
+	return append(append(ws, work{"start", start}, work{"many", manyPartitions}, work{"idle", idleConnections}, work{"idle-tls", idleTLS}, work{"acls", manyACLs}, work{"size", dataSize(big << 30)}),
 		clusterWorks(ctx)...)
 }
 

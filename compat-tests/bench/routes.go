@@ -13,7 +13,7 @@ import (
 
 // route is a broker, and the partitions of a topic that it leads.
 type route struct {
-	addr       string
+	endpoint
 	partitions []int32
 }
 
@@ -27,13 +27,13 @@ func (t *target) replication() int16 {
 // routes waits until every partition of a topic has a leader. A lone target leads all; the floor knows no others.
 func routes(t *target, topic string, partitions int32) ([]route, error) {
 	if t.cluster == nil {
-		alone := route{addr: t.addr}
+		alone := route{endpoint: t.endpoint}
 		for p := range partitions {
 			alone.partitions = append(alone.partitions, p)
 		}
 		return []route{alone}, nil
 	}
-	c, err := dial(t.addr)
+	c, err := t.dial()
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func leaders(c *conn, topic string) (found []route, led int32, err error) {
 	}
 	resp := answer.(*kmsg.MetadataResponse)
 	for _, b := range resp.Brokers {
-		r := route{addr: net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port)))}
+		r := route{endpoint: endpoint{addr: net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port)))}}
 		for _, p := range resp.Topics[0].Partitions {
 			if p.Leader == b.NodeID && p.ErrorCode == 0 {
 				r.partitions = append(r.partitions, p.Partition)

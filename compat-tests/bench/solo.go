@@ -35,7 +35,7 @@ func greatest(v []float64) float64 {
 }
 
 func answersMetadata(addr string) bool {
-	c, err := dial(addr)
+	c, err := endpoint{addr: addr}.dial()
 	if err != nil {
 		return false
 	}
@@ -151,7 +151,7 @@ func idleConnections(scratch string, rounds int) ([]row, error) {
 	const conns = 1000
 	before := t.rssMiB()
 	for range conns {
-		c, err := dial(t.addr)
+		c, err := t.dial()
 		if err != nil {
 			return nil, err
 		}
@@ -203,7 +203,7 @@ func appendAndLookup(t *target, topic string) (appendMs, lookupMs float64, err e
 	if err != nil {
 		return 0, 0, err
 	}
-	lookupMs, err = lookup(t.addr, topic, 3000)
+	lookupMs, err = lookup(t.endpoint, topic, 3000)
 	return s.p50, lookupMs, err
 }
 
@@ -215,8 +215,8 @@ func ratio(work string, v [2][]float64) row {
 }
 
 // lookup is the median round trip in milliseconds of n small fetches at random offsets.
-func lookup(addr, topic string, n int) (float64, error) {
-	c, err := dial(addr)
+func lookup(at endpoint, topic string, n int) (float64, error) {
+	c, err := at.dial()
 	if err != nil {
 		return 0, err
 	}
@@ -230,9 +230,9 @@ func lookup(addr, topic string, n int) (float64, error) {
 	for range n {
 		// One byte at most: the answer is the one batch that holds the offset. The last thousand offsets are
 		// 1 KiB batches in both partitions.
-		at := end - 1 - rnd.Int63n(min(1000, end))
+		offset := end - 1 - rnd.Int63n(min(1000, end))
 		began := time.Now()
-		if _, err := c.c.Write(encodeFetch(topic, 0, at, 1, 500)); err != nil {
+		if _, err := c.c.Write(encodeFetch(topic, 0, offset, 1, 500)); err != nil {
 			return 0, err
 		}
 		if _, _, err := c.readFetch(); err != nil {

@@ -16,11 +16,12 @@ import (
 
 // target is a running broker under load, or three.
 type target struct {
-	name string
-	addr string // of one of them
-	pids []int
-	stop func() error
-	kill func() error
+	name     string
+	endpoint          // of one of them
+	plain    endpoint // where endpoint is of a listener with TLS or SASL
+	pids     []int
+	stop     func() error
+	kill     func() error
 	// cluster is nil for a lone broker; of a cluster's topics every broker has a replica.
 	cluster *kafka.Cluster
 	// dataDir is where a broker has its logs.
@@ -34,12 +35,14 @@ var brokerJVM = []string{"-Xmx1G", "-Xms1G", "-server", "-XX:+UseG1GC", "-XX:Max
 
 const floorPartitions = 6
 
-// startTarget starts floor, grete or kafka with its data in dir, as one broker or as three.
-func startTarget(ctx context.Context, name string, brokers int, dir string) (*target, error) {
+// startTarget starts floor, grete or kafka with its data in dir, as c wants it.
+func startTarget(ctx context.Context, name string, c comparison, dir string) (*target, error) {
 	switch {
+	case c.listener != "":
+		return startSecured(ctx, name, c.listener, dir)
 	case name == "floor":
-		return startFloor(dir)
-	case brokers > 1:
+		return startFloor(dir, "")
+	case c.brokers > 1:
 		return startCluster(ctx, name, dir, nil)
 	case name == "grete":
 		return fromBroker(name)(kafka.StartGrete(ctx, kafka.Options{Dir: dir}))
@@ -53,16 +56,16 @@ func fromBroker(name string) func(*kafka.Broker, error) (*target, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &target{name: name, addr: b.Addr, pids: []int{b.Pid()}, stop: b.Stop, kill: b.Kill, dataDir: b.DataDir}, nil
+		return &target{name: name, endpoint: endpoint{addr: b.Addr}, pids: []int{b.Pid()}, stop: b.Stop, kill: b.Kill, dataDir: b.DataDir}, nil
 	}
 }
 
-func startFloor(dir string) (*target, error) {
+func startFloor(dir, pem string) (*target, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(self, "floor", dir)
+	cmd := exec.Command(self, "floor", dir, pem)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -80,7 +83,7 @@ func startFloor(dir string) (*target, error) {
 		_ = cmd.Wait()
 		return nil
 	}
-	return &target{name: "floor", addr: strings.TrimSpace(addr), pids: []int{cmd.Process.Pid}, stop: end, kill: end}, nil
+	return &target{name: "floor", endpoint: endpoint{addr: strings.TrimSpace(addr)}, pids: []int{cmd.Process.Pid}, stop: end, kill: end}, nil
 }
 
 const ticksPerSecond = 100 // USER_HZ, the unit of /proc's times
@@ -131,7 +134,7 @@ func startTimed(dir, addr string) (*target, time.Duration, error) {
 	}
 	kill := func() error { _ = cmd.Process.Kill(); _ = cmd.Wait(); return nil }
 	stop := func() error { _ = cmd.Process.Signal(os.Interrupt); return cmd.Wait() }
-	t := &target{name: "grete", addr: addr, pids: []int{cmd.Process.Pid}, stop: stop, kill: kill}
+	t := &target{name: "grete", endpoint: endpoint{addr: addr}, pids: []int{cmd.Process.Pid}, stop: stop, kill: kill}
 	for time.Since(began) < time.Minute {
 		if answersMetadata(addr) {
 			return t, time.Since(began), nil

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"crypto/tls"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
@@ -21,12 +22,24 @@ type conn struct {
 	corr int32
 }
 
-func dial(addr string) (*conn, error) {
-	c, err := net.Dial("tcp", addr)
+// endpoint is where a broker is reached.
+type endpoint struct {
+	addr string
+	tls  *tls.Config // nil: without TLS
+}
+
+func (e endpoint) dial() (*conn, error) { return e.dialBuffered(256 << 10) }
+
+// dialBuffered makes a connection that reads up to so many bytes at once.
+func (e endpoint) dialBuffered(sizeBytes int) (*conn, error) {
+	c, err := net.Dial("tcp", e.addr)
 	if err != nil {
 		return nil, err
 	}
-	return &conn{c: c, r: bufio.NewReaderSize(c, 256<<10)}, nil
+	if e.tls != nil {
+		c = tls.Client(c, e.tls)
+	}
+	return &conn{c: c, r: bufio.NewReaderSize(c, sizeBytes)}, nil
 }
 
 func (c *conn) close() { _ = c.c.Close() }
@@ -208,7 +221,7 @@ func createTopic(to *target, topic string, partitions int32) error {
 
 // createTopics makes topics in one request.
 func createTopics(to *target, partitions int32, topics ...string) error {
-	c, err := dial(to.addr)
+	c, err := to.dial()
 	if err != nil {
 		return err
 	}

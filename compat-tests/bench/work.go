@@ -20,13 +20,14 @@ type row struct {
 
 // comparison is a load that several targets run in turn, with the figures taken from it.
 type comparison struct {
-	name    string
-	brokers int  // of a target; 0: one
-	rounds  int  // at most; 0: as many as are asked for
-	warm    bool // a round that does not count comes first: the JVMs of a cluster have little to do each
-	targets []string
-	run     func(t *target, round int) (sample, error)
-	figures []figure
+	name     string
+	brokers  int    // of a target; 0: one
+	listener string // security protocol of the one under load; "": PLAINTEXT
+	rounds   int    // at most; 0: as many as are asked for
+	warm     bool   // a round that does not count comes first: the JVMs of a cluster have little to do each
+	targets  []string
+	run      func(t *target, round int) (sample, error)
+	figures  []figure
 }
 
 // figure is one number of a sample and the bound on its ratio to another target's.
@@ -112,7 +113,7 @@ func compare(ctx context.Context, c comparison, rounds int, scratch string) ([]r
 					return nil, err
 				}
 				var err error
-				if t, err = startTarget(ctx, name, c.brokers, dir); err != nil {
+				if t, err = startTarget(ctx, name, c, dir); err != nil {
 					return nil, fmt.Errorf("start %s: %w", name, err)
 				}
 				running[name] = t

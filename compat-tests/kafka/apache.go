@@ -71,6 +71,10 @@ func apacheProperties(opts Options, port, controllerPort int) []byte {
 		"share.coordinator.state.topic.replication.factor": "1",
 		"share.coordinator.state.topic.min.isr":            "1",
 	}
+	if len(opts.Listeners) > 0 {
+		p["listeners"] += "," + strings.Join(opts.Listeners, ",")
+		p["listener.security.protocol.map"] = "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL"
+	}
 	if opts.Properties["controller.quorum.voters"] == "" {
 		p["controller.quorum.bootstrap.servers"] = fmt.Sprintf("127.0.0.1:%d", controllerPort)
 	}

@@ -31,6 +31,7 @@ type Options struct {
 	Port       int               // 0: a free one; a broker that clients are to find again keeps its port
 	Host       string            // of our broker's listener; "": 127.0.0.1
 	Args       []string          // further flags of our broker
+	Listeners  []string          // beside the plain one, such as SSL://127.0.0.1:9093
 	Under      []string          // a command that runs our broker, such as prlimit --nofile=100
 	TLS        *tls.Config       // of a client of the listener that clients use; nil: it is a plain one
 	Started    func(pid int)     // is called as soon as there is a process
@@ -207,6 +208,15 @@ func freePorts(n int) (ports []int, err error) {
 		}
 	}
 	return nil, errors.Join(errors.New("no free port found"), err)
+}
+
+// FreeAddr is a loopback address whose port was free a moment ago.
+func FreeAddr() (string, error) {
+	ports, err := freePorts(1)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprint(loopback, ":", ports[0]), nil
 }
 
 func tail(path string) []byte {

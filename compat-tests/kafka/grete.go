@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // GreteBin is the binary under test: GRETE_BIN, or bin/grete of the repository.
@@ -35,6 +36,9 @@ func StartGrete(ctx context.Context, opts Options) (*Broker, error) {
 	}
 	addr := fmt.Sprintf("%s:%d", cmp.Or(opts.Host, "127.0.0.1"), ports[0])
 	args := []string{"serve", "--listen", addr, "--data-dir", filepath.Join(opts.Dir, "data"), "--set", "admin.listen=127.0.0.1:0"}
+	if len(opts.Listeners) > 0 {
+		args = append(args, "--set", "listeners="+strings.Join(append([]string{"PLAINTEXT://" + addr}, opts.Listeners...), ","))
+	}
 	for _, k := range slices.Sorted(maps.Keys(opts.Properties)) {
 		args = append(args, "--set", k+"="+opts.Properties[k])
 	}
