@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"grete/cluster/metadata"
@@ -137,7 +138,7 @@ func denialsIn(v reflect.Value) (denials int, other string) {
 			if code, ok := v.Field(i).Interface().(int16); ok && f.Name == "ErrorCode" {
 				switch code {
 				case 0:
-				case topicUnauthorized, groupUnauthorized, clusterUnauthorized, transactionUnauthorized:
+				case topicUnauthorized, groupUnauthorized, clusterUnauthorized, transactionUnauthorized, kerr.DelegationTokenRequestNotAllowed.Code:
 					denials++
 				default:
 					other += fmt.Sprint(", error ", code)

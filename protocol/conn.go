@@ -64,6 +64,7 @@ type Conn struct {
 	closingSince atomic.Int64 // nanoseconds: when the connection began to end; 0 before
 	waitingSince atomic.Int64 // nanoseconds: when it began to wait for authentication; 0 where there is none
 
+	byToken         atomic.Bool // it is authenticated by a delegation token
 	unauthenticated atomic.Bool // it has to prove who it is before it may ask for anything
 
 	mu        sched.Mutex

@@ -254,6 +254,7 @@ func (c *Conn) finishAuthentication(now time.Time) (lifetimeMillis int64) {
 		a.expires = now.Add(lifetime)
 	}
 	c.frames.maxBytes = c.server.o.MaxRequestBytes
+	c.byToken.Store(result.ByToken)
 	c.Authenticated(Principal{Type: userType, Name: result.Name})
 	return lifetime.Milliseconds()
 }

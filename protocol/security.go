@@ -115,6 +115,15 @@ func (c *Conn) Authenticated(p Principal) {
 	}
 }
 
+// ProvesPrincipal says whether the peer has proven to be its principal, by something else than a delegation token: such clients alone may handle delegation
+// tokens (Kafka's allowTokenRequests).
+func (c *Conn) ProvesPrincipal() bool {
+	if c.auth != nil {
+		return !c.unauthenticated.Load() && !c.byToken.Load()
+	}
+	return c.security.TLS != nil && c.Principal() != *anonymous
+}
+
 // mayPass says whether a request of this key is served as far as the connection has got.
 func (c *Conn) mayPass(key int16) bool {
 	if c.auth != nil {

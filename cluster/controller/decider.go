@@ -26,12 +26,15 @@ type decider struct {
 	due      chan struct{}
 	hush     clock.Timer // of the first broker to be quiet; nil: none is set
 	hushed   chan struct{}
+	sweep    clock.Timer // of expired delegation tokens; nil: none is set
+	swept    chan struct{}
+	tokens   *tokens
 	probes   probing
 }
 
 func newDecider(n *Node) *decider {
 	return &decider{
-		n: n, expired: make(chan struct{}, 1), rounds: newRounds(&n.o), due: make(chan struct{}, 1), hushed: make(chan struct{}, 1), probes: probing{running: map[int32]int{}},
+		n: n, expired: make(chan struct{}, 1), rounds: newRounds(&n.o), due: make(chan struct{}, 1), hushed: make(chan struct{}, 1), swept: make(chan struct{}, 1), probes: probing{running: map[int32]int{}},
 	}
 }
 
@@ -56,6 +59,8 @@ func (d *decider) run() {
 			d.holdRounds()
 		case <-d.hushed:
 			d.suspectQuiet()
+		case <-d.swept:
+			d.removeExpiredTokens()
 		case id := <-d.n.suspicions:
 			d.suspect(id)
 		case v := <-d.n.verdicts:
@@ -82,6 +87,7 @@ func (d *decider) onLeader(l raftlog.Leader) {
 		return
 	}
 	d.pending = im
+	d.tokens = newTokens(d.n.o.Config)
 	d.sessions = newSessions(d.n.o.Config.Int("broker.session.timeout.ms"))
 	for b := range im.Brokers() {
 		if !b.Fenced {
@@ -95,6 +101,7 @@ func (d *decider) onLeader(l raftlog.Leader) {
 	d.n.office.Store(&office{d.n.o.Clock.Now(), d.n.predecessor.Load()})
 	d.armExpiry()
 	d.armQuiet()
+	d.armTokens()
 	if records := d.bootstrap(); len(records) > 0 {
 		_ = d.propose(records) // refused: another leads now, which does the same
 	}
@@ -107,18 +114,12 @@ func (d *decider) retire(err error) {
 	if d.pending == nil {
 		return
 	}
-	d.pending, d.sessions = nil, nil
-	if d.expiry != nil {
-		d.expiry.Stop()
-		d.expiry = nil
-	}
-	if d.alarm != nil {
-		d.alarm.Stop()
-		d.alarm = nil
-	}
-	if d.hush != nil {
-		d.hush.Stop()
-		d.hush = nil
+	d.pending, d.sessions, d.tokens = nil, nil, nil
+	for _, timer := range []*clock.Timer{&d.expiry, &d.alarm, &d.hush, &d.sweep} {
+		if *timer != nil {
+			(*timer).Stop()
+			*timer = nil
+		}
 	}
 	d.n.waiting.failAll(err)
 }
@@ -180,6 +181,7 @@ func (d *decider) serve(first *op) {
 	if d.pending != nil {
 		d.armExpiry()
 		d.armQuiet()
+		d.armTokens()
 		d.beginRounds()
 	}
 }
@@ -225,7 +227,9 @@ func (d *decider) another(ops, bytes int) *op {
 
 // decide runs one request and lets pending have its records, which the log gets later.
 func (d *decider) decide(o *op, ahead int64) (encoded, kmsg.Response, error) {
-	records, response, err := d.view(ahead).decide(o.request)
+	v := d.view(ahead)
+	v.principal = o.principal
+	records, response, err := v.decide(o.request)
 	if err != nil {
 		return encoded{}, nil, err
 	}

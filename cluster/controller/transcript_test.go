@@ -52,7 +52,7 @@ func newStage() *stage {
 func (s *stage) view() *view {
 	return &view{
 		lost:  func(int32) bool { return false },
-		image: s.image, now: s.now, rand: s.rand, sessions: s.sessions, features: s.features, static: s.static,
+		image: s.image, now: s.now, rand: s.rand, sessions: s.sessions, tokens: newTokens(s.static), features: s.features, static: s.static,
 		config: s.static.WithDynamic(s.image.Configs(metadata.BrokerResource, "1"), s.image.Configs(metadata.BrokerResource, "")),
 		nodeID: 1, clusterID: "cluster", nextOffset: s.image.Offset() + 1,
 	}

@@ -10,6 +10,7 @@ import (
 
 	"grete/cluster/metadata"
 	"grete/internal/config"
+	"grete/protocol"
 )
 
 // view is all that a decision may know. Decisions change nothing but sessions, which are no part of the metadata.
@@ -23,6 +24,8 @@ type view struct {
 	clusterID string
 	features  []Feature
 	sessions  *sessions
+	tokens    *tokens
+	principal protocol.Principal // who asks
 	// lost says whether the connection that a broker's heartbeats came in on has ended.
 	lost func(id int32) bool
 	// nextOffset is the lowest offset that the decision's first record can have in the log. Broker epochs are made of it: they
@@ -36,7 +39,7 @@ func (d *decider) view(ahead int64) *view {
 	return &view{
 		image: im, now: o.Clock.Now(), rand: o.Rand, static: o.Config,
 		config: o.Config.WithDynamic(im.Configs(metadata.BrokerResource, fmt.Sprint(o.NodeID)), im.Configs(metadata.BrokerResource, "")),
-		nodeID: o.NodeID, clusterID: o.ClusterID, features: o.Features, sessions: d.sessions, lost: d.n.presence.lost,
+		nodeID: o.NodeID, clusterID: o.ClusterID, features: o.Features, sessions: d.sessions, tokens: d.tokens, lost: d.n.presence.lost,
 		nextOffset: im.Offset() + 1 + ahead,
 	}
 }
@@ -78,6 +81,12 @@ func (v *view) decide(req kmsg.Request) ([]metadata.Record, kmsg.Response, error
 		return decided(v.unregisterController(r))
 	case *kmsg.AlterUserSCRAMCredentialsRequest:
 		return decided(v.alterScram(r))
+	case *kmsg.CreateDelegationTokenRequest:
+		return decided(v.createToken(r))
+	case *kmsg.RenewDelegationTokenRequest:
+		return decided(v.renewToken(r))
+	case *kmsg.ExpireDelegationTokenRequest:
+		return decided(v.expireToken(r))
 	case *kmsg.UpdateFeaturesRequest:
 		return decided(v.updateFeatures(r))
 	case *kmsg.CreateACLsRequest:

@@ -67,7 +67,7 @@ func (b *Builder) Replaces(old *Image) {
 	for broker := range old.Brokers() {
 		b.brokers[broker.ID] = true
 	}
-	b.delta.Features, b.delta.ClientQuotas, b.delta.ScramCredentials, b.delta.ACLs = true, true, true, true
+	b.delta.Features, b.delta.ClientQuotas, b.delta.ScramCredentials, b.delta.ACLs, b.delta.Tokens = true, true, true, true, true
 }
 
 // Apply applies one record. After an error the builder is of no use.
@@ -120,6 +120,12 @@ func (b *Builder) applySecurity(r Record) error {
 	case *RemoveAccessControlEntryRecord:
 		b.im.acls.remove(r.ID)
 		b.delta.ACLs = true
+	case *DelegationTokenRecord:
+		b.im.tokens.add(r)
+		b.delta.Tokens = true
+	case *RemoveDelegationTokenRecord:
+		b.im.tokens.remove(r.TokenID)
+		b.delta.Tokens = true
 	default:
 		return fmt.Errorf("%w: no rule for %T", ErrUnapplicable, r)
 	}

@@ -19,6 +19,7 @@ type Image struct {
 	quotas       tree[string, *ClientQuota, byName]
 	scram        tree[ScramKey, *UserScramCredentialRecord, byScramKey]
 	acls         aclIndex
+	tokens       tokenIndex
 	nextProducer int64
 	partitions   int
 }
@@ -180,7 +181,7 @@ type Delta struct {
 	Configs []ConfigResource
 	Brokers []int32
 
-	Features, ClientQuotas, ScramCredentials, ACLs bool
+	Features, ClientQuotas, ScramCredentials, ACLs, Tokens bool
 }
 
 // All is the delta from an empty image.
@@ -194,5 +195,5 @@ func (im *Image) All() Delta {
 // Empty says whether nothing changed.
 func (d Delta) Empty() bool {
 	return len(d.Topics)+len(d.Configs)+len(d.Brokers) == 0 &&
-		!d.Features && !d.ClientQuotas && !d.ScramCredentials && !d.ACLs
+		!d.Features && !d.ClientQuotas && !d.ScramCredentials && !d.ACLs && !d.Tokens
 }

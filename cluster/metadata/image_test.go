@@ -205,13 +205,13 @@ func TestEveryRecordKindSurvivesASnapshot(t *testing.T) {
 	records := []Record{
 		kafkaRecords["feature"], kafkaRecords["producer-ids"], kafkaRecords["register-broker-v4"], kafkaRecords["register-controller"], kafkaRecords["topic"],
 		&PartitionRecord{0, sampleID, Partition{Replicas: []int32{1}, ELR: []int32{2}, LeaderRecoveryState: 1}},
-		kafkaRecords["config"], kafkaRecords["quota"], kafkaRecords["scram"], kafkaRecords["acl"],
+		kafkaRecords["config"], kafkaRecords["quota"], kafkaRecords["scram"], kafkaRecords["delegation-token"], kafkaRecords["acl"],
 	}
 	im, delta, err := new(Image).Apply(records, 8, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !delta.Features || !delta.ClientQuotas || !delta.ScramCredentials || !delta.ACLs || delta.Empty() {
+	if !delta.Features || !delta.ClientQuotas || !delta.ScramCredentials || !delta.ACLs || !delta.Tokens || delta.Empty() {
 		t.Errorf("%+v", delta)
 	}
 	got := slices.Collect(im.Records())
@@ -222,7 +222,7 @@ func TestEveryRecordKindSurvivesASnapshot(t *testing.T) {
 	}
 	im, _, err = im.Apply([]Record{
 		&ClearELRRecord{""}, &FeatureLevelRecord{"metadata.version", 0},
-		&RemoveUserScramCredentialRecord{"ann", 1}, kafkaRecords["remove-acl"],
+		&RemoveUserScramCredentialRecord{"ann", 1}, kafkaRecords["remove-acl"], kafkaRecords["remove-delegation-token"],
 		kafkaRecords["registration-change"], kafkaRecords["unfence"], kafkaRecords["fence"], kafkaRecords["unregister-controller"],
 		&UnregisterControllerRecord{1},
 	}, 20, 1)
@@ -236,8 +236,8 @@ func TestEveryRecordKindSurvivesASnapshot(t *testing.T) {
 	if im.Controller(1) != nil {
 		t.Error("the controller is still registered")
 	}
-	if n := len(slices.Collect(im.ScramCredentials())) + len(slices.Collect(im.ACLs())); n != 0 {
-		t.Error("credentials or ACLs remain")
+	if n := len(slices.Collect(im.ScramCredentials())) + len(slices.Collect(im.ACLs())) + im.TokenCount(); n != 0 {
+		t.Error("credentials, ACLs or tokens remain")
 	}
 }
 

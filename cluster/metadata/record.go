@@ -87,6 +87,8 @@ func newRecord(key int16) Record {
 		return &UnfenceBrokerRecord{}
 	case 9:
 		return &RemoveTopicRecord{}
+	case 10:
+		return &DelegationTokenRecord{}
 	case 11:
 		return &UserScramCredentialRecord{}
 	case 12:
@@ -105,6 +107,8 @@ func newRecord(key int16) Record {
 		return &NoOpRecord{}
 	case 22:
 		return &RemoveUserScramCredentialRecord{}
+	case 26:
+		return &RemoveDelegationTokenRecord{}
 	case 27:
 		return &RegisterControllerRecord{}
 	case 28:

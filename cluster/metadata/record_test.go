@@ -68,9 +68,13 @@ var kafkaRecords = func() map[string]Record {
 		},
 		"scram":        &UserScramCredentialRecord{"ann", 1, []byte{1, 2}, []byte{3}, []byte{4, 5, 6}, 4096},
 		"remove-scram": &RemoveUserScramCredentialRecord{"ann", 2},
-		"acl":          &AccessControlEntryRecord{sampleID, 2, "orders", 3, "User:ann", "*", 3, 3},
-		"remove-acl":   &RemoveAccessControlEntryRecord{sampleID},
-		"clear-elr":    &ClearELRRecord{"orders"},
+		"delegation-token": &DelegationTokenRecord{
+			Owner: "User:ann", Requester: "User:bob", Renewers: []string{"User:carl", "User:dan"}, IssueTimestamp: 1000, MaxTimestamp: 3000, ExpirationTimestamp: 2000, TokenID: "token",
+		},
+		"remove-delegation-token": &RemoveDelegationTokenRecord{"token"},
+		"acl":                     &AccessControlEntryRecord{sampleID, 2, "orders", 3, "User:ann", "*", 3, 3},
+		"remove-acl":              &RemoveAccessControlEntryRecord{sampleID},
+		"clear-elr":               &ClearELRRecord{"orders"},
 		"register-controller": &RegisterControllerRecord{
 			ControllerID: 1, Incarnation: sampleID, Endpoints: endpoints, Features: features,
 		},

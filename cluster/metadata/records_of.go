@@ -105,6 +105,11 @@ func (im *Image) securityRecords(yield func(Record) bool) bool {
 			return false
 		}
 	}
+	for t := range im.Tokens() {
+		if !yield(t) {
+			return false
+		}
+	}
 	for a := range im.ACLs() {
 		if !yield(a) {
 			return false

@@ -101,3 +101,37 @@ func (r *RemoveAccessControlEntryRecord) fields(c *codec) {
 	c.uuid(&r.ID)
 	c.noTags()
 }
+
+// DelegationTokenRecord sets a delegation token. Principals are Type:Name, times milliseconds since 1970; the HMAC that authenticates with it is in no record.
+type DelegationTokenRecord struct {
+	Owner               string
+	Requester           string
+	Renewers            []string
+	IssueTimestamp      int64
+	MaxTimestamp        int64
+	ExpirationTimestamp int64
+	TokenID             string
+}
+
+func (*DelegationTokenRecord) Key() int16        { return 10 }
+func (*DelegationTokenRecord) MaxVersion() int16 { return 0 }
+func (r *DelegationTokenRecord) fields(c *codec) {
+	c.string(&r.Owner)
+	c.string(&r.Requester)
+	nonNull(c, &r.Renewers, func(c *codec, v *[]string) { array(c, v, 1, (*codec).string) })
+	c.int64(&r.IssueTimestamp)
+	c.int64(&r.MaxTimestamp)
+	c.int64(&r.ExpirationTimestamp)
+	c.string(&r.TokenID)
+	c.noTags()
+}
+
+// RemoveDelegationTokenRecord removes the token of that id.
+type RemoveDelegationTokenRecord struct{ TokenID string }
+
+func (*RemoveDelegationTokenRecord) Key() int16        { return 26 }
+func (*RemoveDelegationTokenRecord) MaxVersion() int16 { return 0 }
+func (r *RemoveDelegationTokenRecord) fields(c *codec) {
+	c.string(&r.TokenID)
+	c.noTags()
+}

@@ -179,7 +179,7 @@ func answersApiVersions(addr string, secured *tls.Config) bool {
 
 // ports returns n loopback ports that were free a moment ago; the first is opts.Port if that is set.
 func (opts Options) ports(n int) ([]int, error) {
-	ports, err := freePorts(n)
+	ports, err := FreePorts(n)
 	if err == nil && opts.Port != 0 {
 		ports[0] = opts.Port
 	}
@@ -192,7 +192,8 @@ const firstPort, endPort = 10000, 32000
 
 var handedOut sync.Map
 
-func freePorts(n int) (ports []int, err error) {
+// FreePorts returns ports of loopback that nobody listens on.
+func FreePorts(n int) (ports []int, err error) {
 	for range 1000 + n {
 		if len(ports) == n {
 			return ports, nil
@@ -212,7 +213,7 @@ func freePorts(n int) (ports []int, err error) {
 
 // FreeAddr is a loopback address whose port was free a moment ago.
 func FreeAddr() (string, error) {
-	ports, err := freePorts(1)
+	ports, err := FreePorts(1)
 	if err != nil {
 		return "", err
 	}

@@ -115,7 +115,7 @@ func newCluster(o ClusterOptions) (*Cluster, error) {
 	if o.Start == nil {
 		o.Start = StartTarget
 	}
-	ports, err := freePorts(6 * o.Brokers)
+	ports, err := FreePorts(6 * o.Brokers)
 	if err != nil {
 		return nil, err
 	}
@@ -195,7 +195,7 @@ func (c *Cluster) add(o ClusterOptions, id int32, at portsOf, voters, gossips st
 // Double is another process with a node's id and configuration, on ports and in a directory of its own. It is not one of Nodes.
 func (c *Cluster) Double(id int32) (*Node, error) {
 	n := c.Node(id)
-	ports, err := freePorts(3)
+	ports, err := FreePorts(3)
 	if err != nil {
 		return nil, err
 	}

@@ -24,7 +24,7 @@ func StartSASL(ctx context.Context, opts Options) (*SASLBroker, error) {
 	if err != nil {
 		return nil, err
 	}
-	ports, err := freePorts(2)
+	ports, err := FreePorts(2)
 	if err != nil {
 		return nil, err
 	}

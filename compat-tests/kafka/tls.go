@@ -21,7 +21,7 @@ func StartTLS(ctx context.Context, opts Options) (*TLSBroker, error) {
 	if err != nil {
 		return nil, err
 	}
-	ports, err := freePorts(2)
+	ports, err := FreePorts(2)
 	if err != nil {
 		return nil, err
 	}

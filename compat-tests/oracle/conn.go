@@ -26,6 +26,7 @@ type Conn struct {
 	s           *Session
 	name        string
 	clientID    string
+	addr        string
 	net         net.Conn
 	correlation int32
 	frames      chan frame
@@ -54,10 +55,17 @@ type Call struct {
 }
 
 func dial(s *Session, name string) *Conn {
-	c := &Conn{s: s, name: name, clientID: "oracle"}
+	c := &Conn{s: s, name: name, clientID: "oracle", addr: s.target.Addr}
 	if name == setupClient {
 		c.clientID = setupClient
 	}
+	c.connect()
+	return c
+}
+
+// dialAt connects to another listener of the broker's.
+func dialAt(s *Session, addr string) *Conn {
+	c := &Conn{s: s, clientID: "oracle", addr: addr}
 	c.connect()
 	return c
 }
@@ -67,7 +75,7 @@ func (c *Conn) connect() {
 	if c.clientID == setupClient {
 		from = ""
 	}
-	nc, err := dialFrom(from, c.s.target.Addr)
+	nc, err := dialFrom(from, c.addr)
 	if err != nil {
 		panic(fmt.Sprintf("dial: %v", err))
 	}

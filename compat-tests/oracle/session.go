@@ -14,6 +14,7 @@ const scenarioTimeout = time.Minute
 type Target struct {
 	Name string // "kafka", "grete": for messages
 	Addr string
+	SASL string // address of a listener that authenticates, "" where there is none
 	Dir  string // prefix of paths that it may show
 	// Guest is the local address of connections that are not for set-up, "" for the system's choice.
 	Guest string

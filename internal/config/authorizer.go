@@ -2,8 +2,11 @@ package config
 
 import "strings"
 
-// authorizerClass names what protects under exactly this name; a name that is near to it is refused.
-const authorizerClass = "authorizer.class.name"
+// authorizerClass and tokenSecret name what protects under exactly this name; a name that is near to one of them is refused.
+const (
+	authorizerClass = "authorizer.class.name"
+	tokenSecret     = "delegation.token.secret.key"
+)
 
 // standardAuthorizer is the one authorizer that there is. Its rules are those of cluster/metadata/acl.
 const standardAuthorizer = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"

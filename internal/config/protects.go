@@ -17,7 +17,7 @@ var protecting = map[string]string{
 	"principal.builder.class":        "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
 	"security.providers":             "",
 	"connections.max.reauth.ms":      "0", // where it is of no mechanism that there is
-	"delegation.token.secret.key":    "",
+	"delegation.token.secret.key":    "",  // of a listener
 	"client.quota.callback.class":    "",
 	"create.topic.policy.class.name": "",
 	"alter.config.policy.class.name": "",
@@ -33,7 +33,7 @@ func protects(name, value string) bool {
 	if value == "" {
 		return false
 	}
-	if honoured(name) || honouredSASL(name) || name == authorizerClass {
+	if honoured(name) || honouredSASL(name) || exact(name) {
 		return false
 	}
 	for _, name := range withoutListener(name) {
@@ -50,6 +50,9 @@ func protects(name, value string) bool {
 	}
 	return false
 }
+
+// exact says whether a property is honoured under this name alone.
+func exact(name string) bool { return name == authorizerClass || name == tokenSecret }
 
 // withoutListener are the names that listener.name.<listener>.[<mechanism>.]<property> may stand for; any other name stands for itself.
 func withoutListener(name string) []string {

@@ -83,7 +83,7 @@ func (s Sources) collect() (*static, error) {
 }
 
 func (st *static) set(a Assignment, strict bool) error {
-	if !strict && definitionOf(a.Name) == nil && !protects(a.Name, a.Value) && !protects(nearest(a.Name), a.Value) && nearest(a.Name) != authorizerClass {
+	if !strict && definitionOf(a.Name) == nil && !protects(a.Name, a.Value) && !protects(nearest(a.Name), a.Value) && !exact(nearest(a.Name)) {
 		st.unknown = append(st.unknown, a.Name+" ("+a.From+")"+hint(a.Name))
 		return nil
 	}

@@ -108,7 +108,7 @@ func TestWhatProtectsStopsTheStart(t *testing.T) {
 		}
 		line := d.Name + "=" + valueFor(d)
 		for _, line := range []string{line, "listener.name.plaintext." + line, "listener.name.plaintext.scram-sha-256." + line} {
-			if name, _, _ := strings.Cut(line, "="); honouredSASL(name) {
+			if name, _, _ := strings.Cut(line, "="); honouredSASL(name) || name == tokenSecret {
 				continue
 			}
 			if problem := fails(Sources{FileName: "f", File: []byte(line)}, "protects, and "); problem != "" {
@@ -117,7 +117,7 @@ func TestWhatProtectsStopsTheStart(t *testing.T) {
 		}
 	}
 	for _, line := range []string{
-		"ssl.keystore.filename=x", "sasl.nonsense=x", "authorizer.clas.name=a.B", "listener.name.x.ssl.nonsense=1", "listener.name.x.plain.sasl.nonsense=1",
+		"ssl.keystore.filename=x", "sasl.nonsense=x", "authorizer.clas.name=a.B", "delegation.token.secretkey=x", "listener.name.x.ssl.nonsense=1", "listener.name.x.plain.sasl.nonsense=1",
 		"listeners=SASL_PLAINTEXT://:1", "listeners=EXTERNAL://:1\nlistener.security.protocol.map=EXTERNAL:SASL_SSL",
 		"security.inter.broker.protocol=SSL", "security.inter.broker.protocol=SASL_PLAINTEXT",
 		"quota.producer.default=1000", "listeners=PLAINTEXT://:1,CONTROLLER://:2\nlistener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:SASL_SSL",

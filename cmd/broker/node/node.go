@@ -39,6 +39,7 @@ type Node struct {
 	plainUsers    sasl.Users                  // of sasl.plain.users.file
 	logins        map[string]*protocol.Login  // by the listener of other nodes that it is for
 	scramSecret   []byte                      // see sasl.ScramServer
+	tokens        *sasl.TokenCredentials      // of delegation tokens; nil: there are none
 	bearers       map[string]*sasl.TokenRules // by listener
 	bootstrap     []metadata.Record
 	sockets       *sockets

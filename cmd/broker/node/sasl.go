@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"grete/cluster/metadata"
+	"grete/internal/clock"
 	"grete/internal/config"
 	"grete/internal/security/sasl"
 	"grete/internal/vfs"
@@ -26,6 +28,9 @@ const (
 func (n *Node) openSASL(ctx context.Context) error {
 	n.scramSecret = make([]byte, scramSecretBytes)
 	n.random(n.scramSecret)
+	if key := n.o.Config.Text("delegation.token.secret.key"); key != "" {
+		n.tokens = &sasl.TokenCredentials{Secret: []byte(key), Salts: n.scramSecret}
+	}
 	if name := n.o.Config.Text("sasl.plain.users.file"); name != "" {
 		text, err := vfs.ReadFile(n.o.FS, name, maxUsersBytes)
 		if err == nil {
@@ -112,6 +117,9 @@ func (n *Node) mechanism(l config.Listener, m config.Mechanism) func() sasl.Exch
 	}
 	if h, scram := sasl.HashOf(m.Name); scram {
 		server := &sasl.ScramServer{Hash: h, Secret: n.scramSecret, Random: n.random, Lookup: func(user string) (sasl.Credential, bool) { return n.scramCredential(user, h) }}
+		if n.tokens != nil {
+			server.Token = func(id string) (sasl.Token, bool) { return n.token(id, h) }
+		}
 		return server.Begin
 	}
 	users := sasl.Users{}
@@ -135,4 +143,19 @@ func (n *Node) scramCredential(user string, h sasl.Hash) (sasl.Credential, bool)
 		return sasl.Credential{}, false
 	}
 	return sasl.Credential{Salt: c.Salt, StoredKey: c.StoredKey, ServerKey: c.ServerKey, Iterations: int(c.Iterations)}, true
+}
+
+// token is a delegation token that is good now, for a login by SCRAM. Its owner must be a user, as who logs in by SCRAM is one: Kafka lets a token of Group:ann
+// log in as User:ann.
+func (n *Node) token(id string, h sasl.Hash) (sasl.Token, bool) {
+	r := n.quorum.image().Token(id)
+	if r == nil || r.Expires() < clock.Millis(n.o.Clock) {
+		return sasl.Token{}, false
+	}
+	owner, ok := strings.CutPrefix(r.Owner, "User:")
+	if !ok {
+		return sasl.Token{}, false
+	}
+	credential, err := n.tokens.Of(h, id)
+	return sasl.Token{Owner: owner, Expires: time.UnixMilli(r.Expires()), Credential: credential}, err == nil
 }

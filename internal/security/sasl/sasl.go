@@ -30,6 +30,7 @@ type Result struct {
 	Name string
 	// Expires is when the credential ends; zero: it does not.
 	Expires time.Time
+	ByToken bool // by a delegation token of the principal's
 }
 
 // Failure is a refusal that the client may read (Kafka's SaslAuthenticationException).

@@ -1,12 +1,18 @@
 package sasl
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/sasl"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
 func random(p []byte) { _, _ = rand.Read(p) }
@@ -86,7 +92,7 @@ func TestScramKeys(t *testing.T) {
 func TestTokensAreNoUsers(t *testing.T) {
 	looked := false
 	server := &ScramServer{Hash: SHA256, Random: random, Secret: []byte("x"), Lookup: func(string) (Credential, bool) { looked = true; return Credential{}, true }}
-	if _, _, err := server.Begin().Next([]byte("n,,n=bob,r=x,TokenAuth=TRUE")); err != nil || looked {
+	if _, _, err := server.Begin().Next([]byte("n,,n=bob,r=x,tokenauth=TRUE")); err != nil || looked {
 		t.Error(err, looked)
 	}
 	if _, _, err := server.Begin().Next([]byte("n,,n=bob,r=x,tokenauth=false,other=1")); err != nil || !looked {
@@ -183,4 +189,88 @@ func FuzzPlain(f *testing.F) {
 			t.Errorf("%q: %v, %v", token, done, err)
 		}
 	})
+}
+
+// franzClient is franz-go's, which knows tokens.
+type franzClient struct {
+	mechanism sasl.Mechanism
+	session   sasl.Session
+}
+
+func (c *franzClient) Next(challenge []byte) (token []byte, done bool, err error) {
+	if c.session == nil {
+		c.session, token, err = c.mechanism.Authenticate(context.Background(), "")
+		return token, false, err
+	}
+	done, token, err = c.session.Challenge(challenge)
+	return token, done, err
+}
+
+// A token logs in by its id and HMAC, as its owner and for as long as it lives; not when it has gone before the last message, nor as a user of its name.
+func TestTokens(t *testing.T) {
+	expires := time.UnixMilli(5000)
+	for _, h := range []Hash{SHA256, SHA512} {
+		credentials := &TokenCredentials{Secret: []byte("secret"), Salts: []byte("salts")}
+		lookups, good := 0, 2
+		server := &ScramServer{
+			Hash: h, Random: random, Secret: []byte("salts"), Lookup: func(string) (Credential, bool) { return Credential{}, false },
+			Token: func(id string) (Token, bool) {
+				c, err := credentials.Of(h, id)
+				lookups++
+				return Token{Owner: "ann", Expires: expires, Credential: c}, err == nil && id == "token" && lookups <= good
+			},
+		}
+		password := base64.StdEncoding.EncodeToString(TokenHMAC([]byte("secret"), "token"))
+		for _, tt := range []struct {
+			id, password string
+			asToken      bool
+			good         int
+			ok           bool
+		}{
+			{"token", password, true, 2, true}, {"token", password, true, 1, false}, {"token", password, true, 0, false}, {"token", "guessed", true, 2, false},
+			{"other", password, true, 2, false}, {"token", password, false, 2, false},
+		} {
+			lookups, good = 0, tt.good
+			auth := scram.Auth{User: tt.id, Pass: tt.password, IsToken: tt.asToken}
+			client := &franzClient{mechanism: auth.AsSha256Mechanism()}
+			if h == SHA512 {
+				client.mechanism = auth.AsSha512Mechanism()
+			}
+			exchange := server.Begin()
+			err := run(client, exchange)
+			if (err == nil) != tt.ok || tt.ok && exchange.Result() != (Result{Name: "ann", Expires: expires, ByToken: true}) {
+				t.Errorf("%v %+v: %v, %+v", h, tt, err, exchange.Result())
+			}
+		}
+	}
+}
+
+// The challenge of a token that there is not, the one before and the one after it is made, have the same salt and iterations.
+func TestTokensAreNotEnumerated(t *testing.T) {
+	credentials, known := &TokenCredentials{Secret: []byte("secret"), Salts: []byte("x")}, false
+	server := &ScramServer{Hash: SHA256, Random: random, Secret: []byte("x"), Token: func(id string) (Token, bool) {
+		c, _ := credentials.Of(SHA256, id)
+		return Token{Credential: c}, known
+	}}
+	var after []string
+	for _, known = range []bool{false, true, false} {
+		challenge, _, err := server.Begin().Next([]byte("n,,n=id,r=x,tokenauth=true"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, rest, _ := strings.Cut(string(challenge), ",")
+		after = append(after, rest)
+	}
+	if after[0] != after[1] || after[1] != after[2] || !strings.HasSuffix(after[0], ",i=4096") {
+		t.Error(after)
+	}
+	for i := range 2 * maxTokenCredentials {
+		credentials.known[tokenKey{SHA256, fmt.Sprint(i)}] = Credential{}
+		if i == maxTokenCredentials {
+			_, _ = credentials.Of(SHA256, "another")
+			if len(credentials.known) > 1 {
+				t.Fatalf("%d are remembered", len(credentials.known))
+			}
+		}
+	}
 }

@@ -95,6 +95,8 @@ type ScramServer struct {
 	// Secret makes the salts of unknown users: the same one for the same name for as long as the process lives.
 	Secret []byte
 	Random func(p []byte)
+	// Token finds a delegation token as it is now; false when there is none, or it has expired. Nil: there are none.
+	Token func(id string) (Token, bool)
 }
 
 // Names of extensions of the client's first message (Kafka's ScramLoginModule).
@@ -127,7 +129,7 @@ func (s *ScramServer) decoy(user string) scram.StoredCredentials {
 	size := s.Hash.SizeBytes()
 	key := append(derive("key"), derive("rest of key")...)[:size]
 	return scram.StoredCredentials{
-		KeyFactors: scram.KeyFactors{Salt: string(derive("salt")[:saltBytes]), Iters: MinIterations}, StoredKey: key, ServerKey: key,
+		KeyFactors: scram.KeyFactors{Salt: string(saltOf(s.Secret, user)), Iters: MinIterations}, StoredKey: key, ServerKey: key,
 	}
 }
 
@@ -139,17 +141,21 @@ type scramExchange struct {
 	conversation *scram.ServerConversation
 	begun        bool
 	asToken      bool // the name is that of a delegation token
+	token        Token
 	unknown      bool
 }
 
-func (e *scramExchange) Result() Result  { return Result{Name: e.conversation.Username()} }
+func (e *scramExchange) Result() Result {
+	if e.asToken {
+		return Result{Name: e.token.Owner, Expires: e.token.Expires, ByToken: true}
+	}
+	return Result{Name: e.conversation.Username()}
+}
+
 func (e *scramExchange) Claimed() string { return e.conversation.Username() }
 
 func (e *scramExchange) lookup(user string) (scram.StoredCredentials, error) {
-	c, known := Credential{}, false
-	if !e.asToken {
-		c, known = e.server.Lookup(user)
-	}
+	c, known := e.credential(user)
 	e.unknown = !known
 	if !known {
 		return e.server.decoy(user), nil
@@ -157,6 +163,17 @@ func (e *scramExchange) lookup(user string) (scram.StoredCredentials, error) {
 	return scram.StoredCredentials{
 		KeyFactors: scram.KeyFactors{Salt: string(c.Salt), Iters: c.Iterations}, StoredKey: c.StoredKey, ServerKey: c.ServerKey,
 	}, nil
+}
+
+func (e *scramExchange) credential(name string) (c Credential, known bool) {
+	if !e.asToken {
+		return e.server.Lookup(name)
+	}
+	if e.server.Token == nil {
+		return c, false
+	}
+	e.token, known = e.server.Token(name)
+	return e.token.Credential, known
 }
 
 func (e *scramExchange) Next(token []byte) (challenge []byte, done bool, err error) {
@@ -174,6 +191,10 @@ func (e *scramExchange) Next(token []byte) (challenge []byte, done bool, err err
 		}
 		return []byte(out), false, nil
 	}
+	if e.asToken && !e.unknown {
+		_, known := e.credential(e.conversation.Username()) // it may have gone, or been renewed, since the first message
+		e.unknown = !known
+	}
 	if e.unknown || !e.conversation.Valid() {
 		return nil, false, errCredentials
 	}
@@ -186,7 +207,7 @@ func extensions(first string) map[string]string {
 	fields := strings.Split(first, ",")
 	for i := 4; i < len(fields); i++ {
 		if name, value, ok := strings.Cut(fields[i], "="); ok {
-			out[strings.ToLower(name)] = strings.ToLower(value)
+			out[name] = strings.ToLower(value)
 		}
 	}
 	return out
