@@ -72,7 +72,8 @@ var startOnly = []string{
 	"background.threads", "num.io.threads", "num.network.threads", "num.recovery.threads.per.data.dir", "num.replica.fetchers", // there are no such pools
 	"listeners", "listener.security.protocol.map", "cordoned.log.dirs", "config.providers", "metric.reporters", "principal.builder.class",
 	"group.coordinator.cached.buffer.max.bytes", "group.consumer.assignor.offload.enable",
-	"sasl.enabled.mechanisms", "sasl.mechanism.inter.broker.protocol",
+	"sasl.enabled.mechanisms", "sasl.mechanism.inter.broker.protocol", "sasl.login.refresh.buffer.seconds", "sasl.login.refresh.min.period.seconds",
+	"sasl.login.refresh.window.factor", "sasl.login.refresh.window.jitter",
 }
 
 // cannotApply says whether a value would change what nothing here applies. One that is in force already, or was stored by a version that took it, may

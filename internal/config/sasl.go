@@ -31,7 +31,20 @@ var saslProperties = map[string]struct{ all, listener, mechanism bool }{
 	"sasl.oauthbearer.jwks.endpoint.retry.backoff.ms":     {all: true, listener: true},
 	"sasl.oauthbearer.jwks.endpoint.url":                  {all: true, listener: true},
 	"sasl.oauthbearer.sub.claim.name":                     {all: true, listener: true},
-	"sasl.server.callback.handler.class":                  {mechanism: true}, // of OAUTHBEARER, with the one value that means what is done
+	"sasl.server.callback.handler.class":                  {mechanism: true}, // of OAUTHBEARER, with the values that mean what is done
+	"sasl.login.callback.handler.class":                   {mechanism: true}, // as this
+	"sasl.oauthbearer.token.endpoint.url":                 {all: true, listener: true},
+	"sasl.oauthbearer.client.credentials.client.id":       {all: true, listener: true},
+	"sasl.oauthbearer.client.credentials.client.secret":   {all: true, listener: true},
+	"sasl.oauthbearer.scope":                              {all: true, listener: true},
+	"sasl.login.connect.timeout.ms":                       {all: true, listener: true},
+	"sasl.login.read.timeout.ms":                          {all: true, listener: true},
+	"sasl.login.retry.backoff.max.ms":                     {all: true, listener: true},
+	"sasl.login.retry.backoff.ms":                         {all: true, listener: true},
+	"sasl.login.refresh.buffer.seconds":                   {all: true, listener: true},
+	"sasl.login.refresh.min.period.seconds":               {all: true, listener: true},
+	"sasl.login.refresh.window.factor":                    {all: true, listener: true},
+	"sasl.login.refresh.window.jitter":                    {all: true, listener: true},
 	// Our own.
 	"sasl.bootstrap.users":  {all: true},
 	"sasl.node.password":    {all: true},
@@ -50,7 +63,7 @@ func honouredSASL(name string) bool {
 		return at.listener
 	}
 	mechanism, property, _ := strings.Cut(property, ".")
-	if property == "sasl.server.callback.handler.class" && !strings.EqualFold(mechanism, sasl.OAuthBearer) {
+	if strings.HasSuffix(property, ".callback.handler.class") && !strings.EqualFold(mechanism, sasl.OAuthBearer) {
 		return false
 	}
 	return slices.Contains(mechanisms, strings.ToUpper(mechanism)) && saslProperties[property].mechanism
@@ -59,11 +72,8 @@ func honouredSASL(name string) bool {
 // mechanisms are those that a listener can have; nodeMechanisms those by which a node can log in to another.
 var (
 	mechanisms     = []string{sasl.Plain, sasl.ScramSHA256, sasl.ScramSHA512, sasl.OAuthBearer}
-	nodeMechanisms = mechanisms[:3]
+	nodeMechanisms = mechanisms
 )
-
-// bearerHandler is Kafka's class that does what is done here for OAUTHBEARER. Kafka takes unsigned tokens without it.
-const bearerHandler = "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
 
 // loginModules are Kafka's, by mechanism.
 var loginModules = map[string]string{
@@ -220,30 +230,6 @@ func (b *Broker) checkMechanisms(st *static, l Listener) error {
 	return nil
 }
 
-// checkBearer wants keys that tokens are checked with, from an address that is allowed, and refuses to take anybody's tokens unless that is asked for, as Kafka's
-// BrokerJwtValidator does.
-func (b *Broker) checkBearer(st *static, l Listener) error {
-	const endpoint, allowed = "sasl.oauthbearer.jwks.endpoint.url", "org.apache.kafka.sasl.oauthbearer.allowed.urls"
-	handler := mechanismProperty(l, sasl.OAuthBearer, "sasl.server.callback.handler.class")
-	switch text := b.ListenerText(l.Name, endpoint); {
-	case b.Static[handler] != "" && trim(b.Static[handler]) != bearerHandler:
-		return st.refuse(handler, "the only class is "+bearerHandler)
-	case text == "":
-		return st.refuse(endpoint, "OAUTHBEARER on listener "+l.Name+" needs the keys that tokens are signed with; tokens without a signature are not taken")
-	case !strings.HasPrefix(text, "file:///") && !strings.HasPrefix(text, "https://") && !strings.HasPrefix(text, "http://"):
-		return st.refuse(endpoint, "must begin with https://, http:// or file:///")
-	case !slices.Contains(SplitList(b.Text(allowed)), text):
-		return st.refuse(endpoint, "must be one of "+allowed)
-	}
-	for _, claim := range []string{"audience", "issuer"} {
-		name, unverified := "sasl.oauthbearer.expected."+claim, "sasl.oauthbearer.allow.unverified."+claim
-		if b.ListenerText(l.Name, name) == "" && b.ListenerText(l.Name, unverified) != "true" {
-			return st.refuse(name, "OAUTHBEARER on listener "+l.Name+" needs it, or "+unverified+"=true")
-		}
-	}
-	return nil
-}
-
 func (b *Broker) checkJAAS(l Listener, mechanism string) error {
 	m, err := b.mechanism(l, mechanism)
 	switch {
@@ -270,6 +256,8 @@ func (b *Broker) checkNodeLogin(st *static, l Listener) error {
 		return st.refuse(name, "this mechanism is not implemented between nodes; there are "+strings.Join(nodeMechanisms, ", "))
 	case listens && !slices.Contains(SplitList(b.ListenerText(l.Name, "sasl.enabled.mechanisms")), mechanism):
 		return st.refuse(name, "must be among sasl.enabled.mechanisms of listener "+l.Name)
+	case mechanism == sasl.OAuthBearer:
+		return b.checkBearerLogin(st, l)
 	case username == "" || password == "":
 		return st.refuse(name, "this node has no username and password to log in with: set them in "+mechanismProperty(l, mechanism, "sasl.jaas.config")+
 			", or sasl.node.username and sasl.node.password")

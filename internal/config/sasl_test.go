@@ -63,6 +63,9 @@ func TestSASLAlone(t *testing.T) {
 func TestSASLRefusals(t *testing.T) {
 	const bearer = "listeners=SASL_PLAINTEXT://:1\nsasl.enabled.mechanisms=OAUTHBEARER\n"
 	const keys = "sasl.oauthbearer.jwks.endpoint.url=file:///k\norg.apache.kafka.sasl.oauthbearer.allowed.urls=file:///k,https://x/y\n"
+	const unsecured = "listener.name.sasl_plaintext.oauthbearer.sasl.jaas.config=org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
+	const nodes = "listeners=SASL_PLAINTEXT://:1,CONTROLLER://:2\nlistener.security.protocol.map=SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT\nsasl.enabled.mechanisms=OAUTHBEARER\n" + keys +
+		"sasl.oauthbearer.expected.audience=a\nsasl.oauthbearer.expected.issuer=i\nsasl.mechanism.inter.broker.protocol=OAUTHBEARER\nsasl.mechanism.controller.protocol=OAUTHBEARER\nsecurity.inter.broker.protocol=SASL_PLAINTEXT\n"
 	const two = "listeners=SASL_PLAINTEXT://:1,CONTROLLER://:2\nlistener.security.protocol.map=SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT\n"
 	for file, want := range map[string]string{
 		"listeners=SASL_PLAINTEXT://:1":                                                                                                                   "config: sasl.enabled.mechanisms= (): listener SASL_PLAINTEXT has mechanism GSSAPI, which is not implemented",
@@ -85,10 +88,18 @@ func TestSASLRefusals(t *testing.T) {
 		bearer + "sasl.oauthbearer.jwks.endpoint.url=https://a/b": "must be one of org.apache.kafka.sasl.oauthbearer.allowed.urls",
 		bearer + "sasl.oauthbearer.jwks.endpoint.url=ldap://a/b":  "must begin with https://",
 		bearer + keys: "sasl.oauthbearer.expected.",
-		bearer + keys + "sasl.oauthbearer.expected.audience=a":                                     "sasl.oauthbearer.expected.issuer= (): OAUTHBEARER on listener SASL_PLAINTEXT needs it",
-		bearer + "listener.name.sasl_plaintext.oauthbearer.sasl.server.callback.handler.class=a.B": "the only class is",
-		bearer + "sasl.oauthbearer.jwt.validator.class=a.B":                                        "protects, and is not implemented",
-		bearer + "sasl.oauthbearer.token.endpoint.url=https://a":                                   "protects, and is not implemented",
+		bearer + keys + "sasl.oauthbearer.expected.audience=a":                                                                                                               "sasl.oauthbearer.expected.issuer= (): OAUTHBEARER on listener SASL_PLAINTEXT needs it",
+		bearer + "listener.name.sasl_plaintext.oauthbearer.sasl.server.callback.handler.class=a.B":                                                                           "must be " + bearerHandler,
+		bearer + "sasl.oauthbearer.jwt.validator.class=a.B":                                                                                                                  "protects, and is not implemented",
+		bearer + "listener.name.sasl_plaintext.oauthbearer.sasl.server.callback.handler.class=" + unsecuredHandler + "\n" + keys:                                             "asks for signatures",
+		bearer + "listener.name.sasl_plaintext.oauthbearer.sasl.server.callback.handler.class=" + unsecuredHandler + "\n" + unsecured + "unsecuredValidatorRequiredScope=a;": "is not implemented",
+		nodes: "sasl.oauthbearer.token.endpoint.url= (): this node has nobody to get tokens from",
+		nodes + "sasl.oauthbearer.token.endpoint.url=https://no":                                                          "must be one of org.apache.kafka.sasl.oauthbearer.allowed.urls",
+		nodes + "sasl.oauthbearer.token.endpoint.url=https://x/y":                                                         "this node needs an id and a secret",
+		nodes + "listener.name.sasl_plaintext.oauthbearer.sasl.login.callback.handler.class=a.B":                          "the only class is",
+		nodes + unsecured + "unsecuredLoginNumberClaim_sub=\"7\";":                                                        "it has no unsecuredLoginStringClaim_sub",
+		nodes + unsecured + "unsecuredLoginStringClaim_sub=node unsecuredLoginLifetimeSeconds=\"-1\";":                    "must be a positive number",
+		nodes + "sasl.oauthbearer.jwt.retriever.class=org.apache.kafka.common.security.oauthbearer.JwtBearerJwtRetriever": "protects, and is not implemented",
 	} {
 		_, err := Load(Sources{FileName: "f", File: []byte(file)})
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "\n") {

@@ -340,6 +340,7 @@ func TestControllerIsCutOff(t *testing.T) {
 // createOn asks node i's controller client, since nobody reaches its listener.
 func (c *nodes) createOn(i int, name string, replicas int16) error {
 	req := kmsg.NewPtrCreateTopicsRequest()
+	req.Version = req.MaxVersion() // it may be forwarded
 	topic := kmsg.NewCreateTopicsRequestTopic()
 	topic.Topic, topic.NumPartitions, topic.ReplicationFactor = name, 1, replicas
 	req.Topics, req.TimeoutMillis = append(req.Topics, topic), 1000

@@ -2,9 +2,7 @@ package node
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -37,6 +35,10 @@ type issuerKeys struct {
 // bearerOf makes the rules for tokens on a listener. The keys are read before anybody comes in, and again and again until the node stops.
 func (n *Node) bearerOf(ctx context.Context, l config.Listener) (*sasl.TokenRules, error) {
 	cfg := n.o.Config
+	if principal, skew, unsecured := cfg.Unsecured(l); unsecured {
+		n.o.Log.Warn().Str("listener", l.Name).Msg("this listener takes OAUTHBEARER tokens without a signature: anybody can log in as anybody")
+		return &sasl.TokenRules{Unsecured: true, Skew: skew, Subject: principal, Now: n.o.Clock.Now}, nil
+	}
 	k := &issuerKeys{
 		n: n, url: cfg.ListenerText(l.Name, "sasl.oauthbearer.jwks.endpoint.url"), missing: make(chan struct{}, 1),
 		refresh: millis(cfg.ListenerInt(l.Name, "sasl.oauthbearer.jwks.endpoint.refresh.ms")), backoff: millis(cfg.ListenerInt(l.Name, "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms")),
@@ -118,22 +120,9 @@ func (k *issuerKeys) fetch(ctx context.Context) ([]byte, error) {
 	if name, ok := strings.CutPrefix(k.url, "file://"); ok {
 		return vfs.ReadFile(k.n.o.FS, name, maxKeySetBytes)
 	}
-	client := http.Client{Timeout: keysTimeout, CheckRedirect: func(*http.Request, []*http.Request) error { return errors.New("a redirection") }}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, k.url, nil)
 	if err != nil {
 		return nil, err
 	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("answered %s", resp.Status)
-	}
-	text, err := io.ReadAll(io.LimitReader(resp.Body, maxKeySetBytes+1))
-	if err == nil && len(text) > maxKeySetBytes {
-		err = fmt.Errorf("longer than %d bytes", maxKeySetBytes)
-	}
-	return text, err
+	return readIssuer(req, keysTimeout, maxKeySetBytes)
 }

@@ -42,7 +42,11 @@ func (n *Node) openSASL(ctx context.Context) error {
 	}
 	n.logins = map[string]*protocol.Login{}
 	for _, l := range []config.Listener{n.o.Config.InterBrokerListener(), n.o.Config.Quorum} {
-		if login := n.loginTo(l); login != nil {
+		login, err := n.loginTo(ctx, l)
+		if err != nil {
+			return err
+		}
+		if login != nil {
 			n.logins[l.Name] = login
 		}
 	}
@@ -61,10 +65,13 @@ func (n *Node) openSASL(ctx context.Context) error {
 }
 
 // loginTo is how this node authenticates to a listener like l of another; nil where that has no SASL.
-func (n *Node) loginTo(l config.Listener) *protocol.Login {
+func (n *Node) loginTo(ctx context.Context, l config.Listener) (*protocol.Login, error) {
 	mechanism, username, password, ok := n.o.Config.NodeLogin(l)
 	if !ok {
-		return nil
+		return nil, nil
+	}
+	if mechanism == sasl.OAuthBearer {
+		return n.bearerLogin(ctx, l)
 	}
 	return &protocol.Login{Mechanism: mechanism, Begin: func() (sasl.Client, error) {
 		if h, scram := sasl.HashOf(mechanism); scram {
@@ -74,7 +81,7 @@ func (n *Node) loginTo(l config.Listener) *protocol.Login {
 			return nil, errors.New("this mechanism is not implemented")
 		}
 		return sasl.NewPlainClient(username, password), nil
-	}}
+	}}, nil
 }
 
 // openBootstrap makes the credentials of sasl.bootstrap.users.

@@ -164,3 +164,76 @@ func FuzzOAuthBearer(f *testing.F) {
 		}
 	})
 }
+
+// A client's token is refused when it has a signature where none is due, and the other way round.
+func TestUnsecuredTokens(t *testing.T) {
+	now := time.UnixMilli(1_000_000_000)
+	own, err := UnsecuredToken(map[string]any{"sub": "ann", "name": "bob"}, now, time.Minute)
+	if err != nil || own.Expires != now.Add(time.Minute) {
+		t.Fatal(own, err)
+	}
+	at := func(d time.Duration) func() time.Time { return func() time.Time { return now.Add(d) } }
+	signed := &TokenRules{Subject: "sub", Now: at(0), Keys: func() *KeySet { return &KeySet{} }}
+	for _, tt := range []struct {
+		rules *TokenRules
+		name  string
+	}{
+		{&TokenRules{Unsecured: true, Subject: "sub", Now: at(0)}, "ann"}, {&TokenRules{Unsecured: true, Subject: "name", Now: at(0)}, "bob"},
+		{&TokenRules{Unsecured: true, Subject: "absent", Now: at(0)}, ""}, {&TokenRules{Unsecured: true, Subject: "sub", Now: at(61 * time.Second)}, ""},
+		{&TokenRules{Unsecured: true, Subject: "sub", Now: at(61 * time.Second), Skew: 2 * time.Second}, "ann"}, {signed, ""},
+	} {
+		exchange := NewOAuthBearer(tt.rules)
+		err := run(NewOAuthBearerClient(own.Text), exchange)
+		if (err == nil) != (tt.name != "") || err == nil && exchange.Result() != (Result{Name: tt.name, Expires: own.Expires}) {
+			t.Errorf("%+v: %v, %+v", tt.rules, err, exchange.Result())
+		}
+		if err != nil && strings.Contains(err.Error(), own.Text) {
+			t.Error("the error has the token")
+		}
+	}
+	if _, err := (&TokenRules{Unsecured: true, Subject: "sub", Now: at(0)}).Check(own.Text + "c2lnbmF0dXJl"); err == nil {
+		t.Error("a signature is taken where there is none")
+	}
+}
+
+func TestOwnTokens(t *testing.T) {
+	own, err := UnsecuredToken(map[string]any{"sub": "ann"}, time.Unix(1000, 0), time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if read, err := ReadToken(own.Text, "sub"); err != nil || read != own {
+		t.Error(read, err)
+	}
+	for _, bad := range []string{"", "x", "a.b.c", own.Text[:len(own.Text)-5]} {
+		if _, err := ReadToken(bad, "sub"); err == nil {
+			t.Errorf("%q was read", bad)
+		}
+	}
+	if _, err := ReadToken(own.Text, "name"); err == nil {
+		t.Error("a token without a subject was read")
+	}
+	for body, want := range map[string]string{`{"access_token":"a","id_token":"b"}`: "a", `{"id_token":"b"}`: "b", `{}`: "", `[`: "", `{"access_token":7}`: ""} {
+		if got, err := TokenOfResponse([]byte(body)); got != want || (err == nil) != (want != "") {
+			t.Errorf("%s: %q, %v", body, got, err)
+		}
+	}
+}
+
+// Tokens are replaced within the window of their life, not too soon, and with time left; where both cannot be, the window counts.
+func TestRefresh(t *testing.T) {
+	r := Refresh{Factor: 0.8, Jitter: 0.05, MinPeriod: time.Minute, Buffer: 5 * time.Minute}
+	now := time.Unix(10_000, 0)
+	for _, tt := range []struct {
+		issuedAgo, left time.Duration
+		random          float64
+		want            time.Duration
+	}{
+		{0, 100 * time.Minute, 0, 80 * time.Minute}, {0, 100 * time.Minute, 1, 85 * time.Minute}, {0, 10 * time.Minute, 0, 5 * time.Minute},
+		{90 * time.Minute, 10 * time.Minute, 0, time.Minute}, {0, 5 * time.Minute, 0, 4 * time.Minute}, {0, time.Second, 0, 800 * time.Millisecond},
+	} {
+		token := BearerToken{Issued: now.Add(-tt.issuedAgo), Expires: now.Add(tt.left)}
+		if got := r.At(token, now, tt.random).Sub(now); got != tt.want {
+			t.Errorf("%+v: %v", tt, got)
+		}
+	}
+}
