@@ -61,7 +61,7 @@ func (d *decider) append(before *metadata.Image, made encoded) error {
 	for i, values := range made.batches() {
 		end, err := d.write(values)
 		if err != nil && i == 0 {
-			d.pending = before
+			d.retreat(before)
 			return err
 		}
 		if err != nil {
@@ -78,16 +78,17 @@ func (d *decider) append(before *metadata.Image, made encoded) error {
 
 // propose decides nothing: it appends records of the controller's own and applies them to pending.
 func (d *decider) propose(records []metadata.Record) error {
-	next, _, err := d.pending.Apply(records, d.pending.Offset(), d.lead.Epoch)
-	if err != nil {
+	before := d.pending
+	if err := d.advance(records); err != nil {
 		return err
 	}
-	before := d.pending
-	d.pending = next
 	return d.append(before, encode(records))
 }
 
-func (d *decider) settle(end int64) { d.pending, _, _ = d.pending.Apply(nil, end-1, d.lead.Epoch) }
+func (d *decider) settle(end int64) {
+	d.pending, _, _ = d.pending.Apply(nil, end-1, d.lead.Epoch)
+	d.touched = nil
+}
 
 // write appends values as one batch.
 func (d *decider) write(values [][]byte) (end int64, err error) {

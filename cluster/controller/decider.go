@@ -17,6 +17,8 @@ type decider struct {
 	n        *Node
 	lead     raftlog.Leader
 	pending  *metadata.Image // nil while not leading
+	index    *partitionIndex // of pending
+	touched  []string        // topics with decided records that are not appended yet
 	written  int64           // the end of what this leadership has appended
 	sessions *sessions
 	expiry   clock.Timer
@@ -86,7 +88,7 @@ func (d *decider) onLeader(l raftlog.Leader) {
 	if l.Start < 0 || d.pending != nil || im.Offset() < l.Start || im.Offset() < d.written-1 {
 		return
 	}
-	d.pending = im
+	d.pending, d.index = im, newPartitionIndex(im)
 	d.tokens = newTokens(d.n.o.Config)
 	d.sessions = newSessions(d.n.o.Config.Int("broker.session.timeout.ms"))
 	for b := range im.Brokers() {
@@ -114,7 +116,7 @@ func (d *decider) retire(err error) {
 	if d.pending == nil {
 		return
 	}
-	d.pending, d.sessions, d.tokens = nil, nil, nil
+	d.pending, d.index, d.touched, d.sessions, d.tokens = nil, nil, nil, nil, nil
 	for _, timer := range []*clock.Timer{&d.expiry, &d.alarm, &d.hush, &d.sweep} {
 		if *timer != nil {
 			(*timer).Stop()
@@ -237,11 +239,26 @@ func (d *decider) decide(o *op, ahead int64) (encoded, kmsg.Response, error) {
 	if made.bytes > bytesPerOp && len(made.cuts) == 0 {
 		return encoded{}, nil, fmt.Errorf("a request that makes %d bytes of metadata: %w", made.bytes, kerr.PolicyViolation)
 	}
-	next, _, err := d.pending.Apply(records, d.pending.Offset(), d.lead.Epoch)
-	if err != nil {
+	if err := d.advance(records); err != nil {
 		d.n.o.Logger.Error().Err(err).Int16("key", o.request.Key()).Msg("a decision does not fit the metadata it was made on")
 		return encoded{}, nil, err
 	}
-	d.pending = next
 	return made, response, nil
+}
+
+// advance has pending and its index follow decided records.
+func (d *decider) advance(records []metadata.Record) error {
+	next, delta, err := d.pending.Apply(records, d.pending.Offset(), d.lead.Epoch)
+	if err != nil {
+		return err
+	}
+	d.index.follow(d.pending, next, delta.Topics)
+	d.pending, d.touched = next, append(d.touched, delta.Topics...)
+	return nil
+}
+
+// retreat makes pending what it was before the records that cannot be appended.
+func (d *decider) retreat(before *metadata.Image) {
+	d.index.follow(d.pending, before, d.touched)
+	d.pending, d.touched = before, nil
 }

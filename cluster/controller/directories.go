@@ -28,7 +28,7 @@ func (v *view) dirsOffline(b *metadata.Broker, offline [][16]byte) []metadata.Re
 	if len(lost) == 0 {
 		return nil
 	}
-	records := v.reelect(func(p *metadata.Partition) bool {
+	records := v.reelect(b.ID, func(p *metadata.Partition) bool {
 		return slices.Contains(lost, p.Directory(b.ID)) && (slices.Contains(p.ISR, b.ID) || p.Leader == b.ID)
 	}, func(c *partitionChange) { c.withoutReplica(b.ID) })
 	if len(left) == 0 { // it cannot go on, and an empty list would change nothing

@@ -119,27 +119,25 @@ func (v *view) electLeader(name string, index int32, kind int8) (metadata.Record
 
 // balance gives leadership back to preferred replicas, for at most electionsPerRound partitions.
 func (v *view) balance() []metadata.Record {
-	return v.electRound(preferredElection, func(_ *metadata.Topic, p *metadata.Partition) bool { return p.Leader != p.Replicas[0] })
+	return v.electRound(preferredElection, v.index.unpreferred, func(*metadata.Topic) bool { return true })
 }
 
 // rescue elects leaders, for at most electionsPerRound partitions, where nobody leads and records may be lost.
 func (v *view) rescue() []metadata.Record {
-	return v.electRound(uncleanElection, func(t *metadata.Topic, p *metadata.Partition) bool { return leaderless(p) && v.rulesOf(t).unclean })
+	return v.electRound(uncleanElection, v.index.of(noBroker), func(t *metadata.Topic) bool { return v.rulesOf(t).unclean })
 }
 
-func (v *view) electRound(kind int8, concerns func(*metadata.Topic, *metadata.Partition) bool) []metadata.Record {
+func (v *view) electRound(kind int8, among partitionSet, concerns func(*metadata.Topic) bool) []metadata.Record {
 	var records []metadata.Record
-	for t := range v.image.Topics() {
-		for i := range t.Partitions {
-			if !concerns(t, &t.Partitions[i]) {
-				continue
-			}
-			if r, _ := v.electLeader(t.Name, int32(i), kind); r != nil {
-				records = append(records, r)
-			}
-			if len(records) == electionsPerRound {
-				return records
-			}
+	for t, index := range among.in(v.image) {
+		if !concerns(t) {
+			continue
+		}
+		if r, _ := v.electLeader(t.Name, index, kind); r != nil {
+			records = append(records, r)
+		}
+		if len(records) == electionsPerRound {
+			return records
 		}
 	}
 	return records

@@ -59,7 +59,7 @@ func (v *view) nextState(b *metadata.Broker, req *kmsg.BrokerHeartbeatRequest) b
 	case state == unfenced && req.WantFence:
 		return fenced
 	case state == unfenced && req.WantShutdown, state == controlledShutdown:
-		if v.leadsAny(b.ID) || state == controlledShutdown && !v.othersKnow(b.ID) {
+		if v.index.leads(b.ID) || state == controlledShutdown && !v.othersKnow(b.ID) {
 			return controlledShutdown
 		}
 		return shutDownNow

@@ -32,10 +32,11 @@ func TestStoppingBrokerIsKeptUntilOthersKnow(t *testing.T) {
 	predicted := before + int64(len(records))
 	const between = 3
 	actual := predicted + between
-	next, _, err := s.image.Apply(records, actual, 1)
+	next, delta, err := s.image.Apply(records, actual, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.index.follow(s.image, next, delta.Topics)
 	s.image = next
 	stopped := func(known int64) bool {
 		s.sessions.heard(2, s.now, known)

@@ -33,6 +33,7 @@ func must(t testing.TB, err error) {
 // stage is a controller without log and time: every decision is applied at once.
 type stage struct {
 	image    *metadata.Image
+	index    *partitionIndex
 	now      time.Time
 	rand     *rand.Rand
 	static   config.Layers
@@ -43,7 +44,7 @@ type stage struct {
 
 func newStage() *stage {
 	return &stage{
-		image: &metadata.Image{}, now: time.UnixMilli(1_000_000), rand: rand.New(rand.NewPCG(1, 1)),
+		image: &metadata.Image{}, index: newPartitionIndex(&metadata.Image{}), now: time.UnixMilli(1_000_000), rand: rand.New(rand.NewPCG(1, 1)),
 		sessions: newSessions(9000), deleted: map[metadata.UUID]string{}, static: config.Layers{Static: map[string]string{}},
 		features: append(DefaultFeatures(), Feature{Name: "group.version", Max: 1}),
 	}
@@ -52,7 +53,7 @@ func newStage() *stage {
 func (s *stage) view() *view {
 	return &view{
 		lost:  func(int32) bool { return false },
-		image: s.image, now: s.now, rand: s.rand, sessions: s.sessions, tokens: newTokens(s.static), features: s.features, static: s.static,
+		image: s.image, index: s.index, now: s.now, rand: s.rand, sessions: s.sessions, tokens: newTokens(s.static), features: s.features, static: s.static,
 		config: s.static.WithDynamic(s.image.Configs(metadata.BrokerResource, "1"), s.image.Configs(metadata.BrokerResource, "")),
 		nodeID: 1, clusterID: "cluster", nextOffset: s.image.Offset() + 1,
 	}
@@ -62,11 +63,15 @@ func (s *stage) apply(records []metadata.Record) {
 	for t := range s.image.Topics() {
 		s.deleted[t.ID] = t.Name
 	}
-	next, _, err := s.image.Apply(records, s.image.Offset()+int64(len(records)), 1)
+	next, delta, err := s.image.Apply(records, s.image.Offset()+int64(len(records)), 1)
 	if err != nil {
 		panic(err)
 	}
+	s.index.follow(s.image, next, delta.Topics)
 	s.image = next
+	if err := compareIndex(s.index, next); err != nil {
+		panic(err)
+	}
 	s.sessions.appended(next.Offset() + 1)
 }
 

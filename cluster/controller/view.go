@@ -16,6 +16,7 @@ import (
 // view is all that a decision may know. Decisions change nothing but sessions, which are no part of the metadata.
 type view struct {
 	image     *metadata.Image
+	index     *partitionIndex // of image
 	now       time.Time
 	rand      *rand.Rand
 	config    config.Layers // with the image's dynamic values
@@ -37,7 +38,7 @@ func (d *decider) view(ahead int64) *view {
 	o := &d.n.o
 	im := d.pending
 	return &view{
-		image: im, now: o.Clock.Now(), rand: o.Rand, static: o.Config,
+		image: im, index: d.index, now: o.Clock.Now(), rand: o.Rand, static: o.Config,
 		config: o.Config.WithDynamic(im.Configs(metadata.BrokerResource, fmt.Sprint(o.NodeID)), im.Configs(metadata.BrokerResource, "")),
 		nodeID: o.NodeID, clusterID: o.ClusterID, features: o.Features, sessions: d.sessions, tokens: d.tokens, lost: d.n.presence.lost,
 		nextOffset: im.Offset() + 1 + ahead,
