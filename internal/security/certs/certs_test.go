@@ -134,23 +134,6 @@ func TestMapping(t *testing.T) {
 	}
 }
 
-func FuzzMapping(f *testing.F) {
-	f.Add(`RULE:^CN=(.*?),OU=(.*)$/$1@$2/L,DEFAULT`, "CN=a,OU=b")
-	f.Fuzz(func(t *testing.T, rules, dn string) {
-		if m, err := ParseMapping(rules); err == nil {
-			m.Name(dn)
-		}
-	})
-}
-
-func FuzzPEM(f *testing.F) {
-	f.Add([]byte("-----BEGIN CERTIFICATE----- MA== -----END CERTIFICATE-----"), "x")
-	f.Fuzz(func(t *testing.T, data []byte, password string) {
-		_, _ = pemCertificates(data)
-		_, _ = pemKey(data, password)
-	})
-}
-
 func settings() Settings {
 	return Settings{
 		Keystore: Keystore{Type: "PEM", Location: file("node-all.pem")}, Truststore: Truststore{Type: "PEM", Location: file("ca.pem")},

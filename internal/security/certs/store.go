@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/pavlo-v-chernykh/keystore-go/v4"
+	"golang.org/x/crypto/cryptobyte"
 	"software.sslmate.com/src/go-pkcs12"
 )
 
@@ -226,10 +227,47 @@ func isJKS(data []byte) bool { return bytes.HasPrefix(data, jksMagic) }
 
 func openJKS(data []byte, password string) (keystore.KeyStore, error) {
 	ks := keystore.New(keystore.WithOrderedAliases())
+	if !jksLengths(data) { // the library would set aside what a length claims
+		return ks, errPassword
+	}
 	if err := ks.Load(bytes.NewReader(data), []byte(password)); err != nil {
 		return ks, errPassword
 	}
 	return ks, nil
+}
+
+// jksLengths says whether each length in a JKS store is within it.
+func jksLengths(data []byte) bool {
+	s := cryptobyte.String(data)
+	var version, count, tag uint32
+	var text cryptobyte.String
+	if !s.Skip(len(jksMagic)) || !s.ReadUint32(&version) || !s.ReadUint32(&count) {
+		return false
+	}
+	certificate := func() bool {
+		return (version != 2 || s.ReadUint16LengthPrefixed(&text)) && skipLong(&s)
+	}
+	for range count {
+		if !s.ReadUint32(&tag) || !s.ReadUint16LengthPrefixed(&text) || !s.Skip(8) {
+			return false
+		}
+		chain := uint32(1)
+		if tag == 1 && (!skipLong(&s) || !s.ReadUint32(&chain)) { // else it is a certificate alone
+			return false
+		}
+		for range chain {
+			if !certificate() {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// skipLong skips bytes behind their length of 32 bits.
+func skipLong(s *cryptobyte.String) bool {
+	var n uint32
+	return s.ReadUint32(&n) && int64(n) <= int64(len(*s)) && s.Skip(int(n))
 }
 
 // jksKey returns the first key entry. Its password is the store's unless it has one of its own.

@@ -143,42 +143,6 @@ func TestUsersFile(t *testing.T) {
 	}
 }
 
-func FuzzJAAS(f *testing.F) {
-	f.Add(`a.B required username="a" password="\"x" ;`)
-	f.Add("a.B optional // x\n/* */ x=y;")
-	f.Fuzz(func(t *testing.T, text string) {
-		l, err := ParseJAAS(text)
-		if err == nil && (l.Module == "" || l.Options == nil) {
-			t.Errorf("%+v", l)
-		}
-	})
-}
-
-// FuzzScramServer: without the password no exchange ends well.
-func FuzzScramServer(f *testing.F) {
-	credential, err := SHA256.NewCredential("p", []byte("salt"), MinIterations)
-	if err != nil {
-		f.Fatal(err)
-	}
-	server := &ScramServer{Hash: SHA256, Random: func([]byte) {}, Secret: []byte("x"), Lookup: func(user string) (Credential, bool) { return credential, user == "bob" }}
-	f.Add("n,,n=bob,r=x", "c=biws,r=x"+base64.StdEncoding.EncodeToString(make([]byte, 24))+",p=AAAA")
-	f.Add("n,a=bob,n=bob,r=x,tokenauth=true", "c=biws,r=x,p=")
-	f.Add("p=tls-unique,,n=a=2Cb,r=", ",,")
-	f.Fuzz(func(t *testing.T, first, last string) {
-		e := server.Begin()
-		challenge, done, err := e.Next([]byte(first))
-		if done || err == nil && len(challenge) == 0 {
-			t.Fatal("done at once")
-		}
-		if err != nil {
-			return
-		}
-		if _, done, err := e.Next([]byte(last)); done || err == nil {
-			t.Fatal("authenticated")
-		}
-	})
-}
-
 // FuzzPlain: nothing but the user's own password lets in.
 func FuzzPlain(f *testing.F) {
 	f.Add([]byte("\x00ann\x00x"))

@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/xdg-go/scram"
@@ -99,6 +100,10 @@ type ScramServer struct {
 	Token func(id string) (Token, bool)
 }
 
+// errScramMessage repeats nothing of the message, unlike the library's errors: a client that takes the mechanism for
+// another may have sent a password.
+var errScramMessage = errors.New("not a first message of SCRAM")
+
 // Names of extensions of the client's first message (Kafka's ScramLoginModule).
 const tokenAuthExtension = "tokenauth"
 
@@ -182,10 +187,12 @@ func (e *scramExchange) Next(token []byte) (challenge []byte, done bool, err err
 		e.asToken = extensions(string(token))[tokenAuthExtension] == "true"
 	}
 	out, err := e.conversation.Step(string(token))
-	if err != nil {
-		return nil, false, err
-	}
-	if first {
+	switch {
+	case err != nil && first:
+		return nil, false, errScramMessage
+	case err != nil:
+		return nil, false, errCredentials
+	case first:
 		if id := e.conversation.AuthzID(); id != "" && id != e.conversation.Username() {
 			return nil, false, &Failure{otherAuthorizationID}
 		}
@@ -226,6 +233,9 @@ func (h Hash) NewScramClient(name, password string, random func(p []byte)) (Clie
 type scramClient struct{ conversation *scram.ClientConversation }
 
 func (c *scramClient) Next(challenge []byte) ([]byte, bool, error) {
+	if err := boundedWork(string(challenge)); err != nil {
+		return nil, false, err
+	}
 	out, err := c.conversation.Step(string(challenge))
 	switch {
 	case err != nil:
@@ -236,4 +246,17 @@ func (c *scramClient) Next(challenge []byte) ([]byte, bool, error) {
 		return nil, false, errors.New("the server does not know the password")
 	}
 	return nil, true, nil
+}
+
+// boundedWork refuses a server that asks for more iterations than Kafka has, which are seconds and hours of work.
+func boundedWork(challenge string) error {
+	fields := strings.Split(challenge, ",")
+	if len(fields) < 3 {
+		return nil
+	}
+	n, err := strconv.Atoi(strings.TrimPrefix(fields[2], "i="))
+	if err == nil && n > MaxIterations {
+		return fmt.Errorf("SCRAM: the server wants %d iterations; %d are the most", n, MaxIterations)
+	}
+	return nil
 }
