@@ -4,7 +4,9 @@ import (
 	"container/list"
 	"crypto/tls"
 	"errors"
+	"io"
 	"net"
+	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -67,8 +69,8 @@ func (c *Conn) handshake() error {
 	if !ok {
 		return nil
 	}
-	if err := conn.Handshake(); err != nil && conn.limit.left == maxHandshakeBytes {
-		return err // nothing came: somebody looked whether there is a listener
+	if err := conn.Handshake(); err != nil && (conn.limit.left == maxHandshakeBytes || cutByPeer(err)) {
+		return err // a peer looked whether there is a listener, or is gone: Kafka counts neither as a failure
 	} else if err != nil {
 		c.failedAuthentication("TLS handshake: " + err.Error())
 		return err
@@ -86,6 +88,16 @@ func (c *Conn) handshake() error {
 		c.Authenticated(c.Principal())
 	}
 	return nil
+}
+
+// cutByPeer says that the peer has closed or reset its connection, or died.
+func cutByPeer(err error) bool {
+	for _, cut := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE} {
+		if errors.Is(err, cut) {
+			return true
+		}
+	}
+	return false
 }
 
 // failedAuthentication notes a failure, as a line of the log at most now and then.

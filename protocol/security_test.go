@@ -131,6 +131,27 @@ func TestPlainInputOnTLS(t *testing.T) {
 	}
 }
 
+// A peer that is killed, or leaves, in the midst of its handshake has not failed to authenticate.
+func TestHandshakeCutByThePeer(t *testing.T) {
+	server, _ := testTLS(t)
+	s := startServer(t, &testHandler{}, onTLS(server))
+	hello := append([]byte{22, 3, 1, 1, 0, 1, 0, 0, 252, 3, 3}, make([]byte, 64)...)
+	for _, linger := range []int{-1, 0} { // the end of its data, a reset
+		p := s.dial()
+		if _, err := p.Write(hello); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "it is accepted", func() bool { return s.connections() == 1 })
+		if err := errors.Join(p.Conn.(*net.TCPConn).SetLinger(linger), p.Close()); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "it is gone", func() bool { return s.connections() == 0 })
+	}
+	if log := s.log.String(); strings.Contains(log, "authentication failed") {
+		t.Error(log)
+	}
+}
+
 func TestHandshakeInTime(t *testing.T) {
 	server, _ := testTLS(t)
 	o := onTLS(server)

@@ -47,8 +47,9 @@ func TestFiveBrokers(t *testing.T) {
 	checkCluster(t, cfg, nodes)
 }
 
-// TestThreeSecuredBrokers is TestThreeBrokers where everybody authenticates over TLS: clients as users with the rights alone that they need, brokers by
-// SCRAM to each other and by certificates to controllers. Sessions are short, and gossip is encrypted.
+// TestThreeSecuredBrokers is TestThreeBrokers where everybody authenticates over TLS: clients as users with the rights
+// alone that they need, brokers by SCRAM to each other and by certificates to controllers.
+// Sessions are short, and gossip is encrypted.
 func TestThreeSecuredBrokers(t *testing.T) {
 	if !long() {
 		t.Skip("HISTORY_SECONDS asks for it")
@@ -81,7 +82,8 @@ func checkCluster(t *testing.T, cfg load.Config, nodes []load.Node) {
 	}
 }
 
-// checkLogs: who has the rights that it needs is never denied anything, and who has the right password gets in, whatever has become of the broker that is asked.
+// checkLogs: a user with the rights that it needs is never denied anything, and a user with the right password gets in,
+// whatever has become of the broker that it asks.
 func checkLogs(t *testing.T, nodes []load.Node) {
 	t.Helper()
 	for _, n := range nodes {

@@ -30,9 +30,9 @@ func TestDelegationTokens(t *testing.T) {
 	kafka.SkipOrFail(t, err)
 	const users = plainModule + ` required username="node" password="n" user_node="n" user_ann="a";`
 	properties := map[string]string{
-		"listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT,REPLICATION:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT", "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+		"listener.security.protocol.map": "CLIENT:SASL_PLAINTEXT,REPLICATION:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT", "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
 		"sasl.mechanism.inter.broker.protocol": "PLAIN", "sasl.mechanism.controller.protocol": "PLAIN", "delegation.token.secret.key": "the secret",
-		"listener.name.plaintext.plain.sasl.jaas.config": users, "listener.name.replication.plain.sasl.jaas.config": users, "listener.name.controller.plain.sasl.jaas.config": users,
+		"listener.name.client.plain.sasl.jaas.config": users, "listener.name.replication.plain.sasl.jaas.config": users, "listener.name.controller.plain.sasl.jaas.config": users,
 	}
 	for _, brokers := range []int{1, 3} {
 		c, err := kafka.StartCluster(t.Context(), kafka.ClusterOptions{Dir: t.TempDir(), Brokers: brokers, Properties: properties})
