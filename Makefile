@@ -49,8 +49,9 @@ long: ## the long targets: crash clones, recovery, histories, 10,000 simulated h
 mutants: ## the simulation must be able to fail: rules taken out of the program, one at a time
 	SIM_MUTANTS=1 go test -v -count=1 -timeout 4h -run TestMutants ./internal/sim
 
-lint: platforms ## gofmt, vet, staticcheck of both modules, import directions, every platform
+lint: platforms ## gofmt, tidy modules, vet, staticcheck of both modules, import directions, every platform
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo "run gofmt on the files above"; exit 1; }
+	@bash scripts/tidy.sh
 	go vet $(ROOMS)
 	go run $(STATICCHECK) $(ROOMS)
 	go test ./internal/archtest/
