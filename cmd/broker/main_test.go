@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -132,6 +133,22 @@ func TestUnknownPropertiesAreOneLine(t *testing.T) {
 	code := run(context.Background(), process{args: append(args, "--strict"), env: env, stdout: io.Discard, stderr: &stderr, signals: make(chan os.Signal)})
 	if code != 1 || strings.Count(stderr.String(), "\n") != 1 || !strings.Contains(stderr.String(), "nobody knows this property") {
 		t.Errorf("--strict: exit code %d, %q", code, stderr.String())
+	}
+}
+
+// What asks for protection and protects nothing is one line for each kind, and the broker starts, as Kafka does.
+func TestWhatProtectsNothingIsALine(t *testing.T) {
+	p := runProgram(t, nil, "serve", "--listen", "127.0.0.1:0", "--data-dir", t.TempDir(), "--set", "admin.listen=", "--set", "super.users=User:ann", "--set", "ssl.keystore.password=hunter2")
+	for _, want := range []string{"super.users", "ssl.keystore.password"} {
+		told := p.event("properties that protect nothing")
+		if names, _ := told["properties"].([]any); len(names) != 1 || names[0] != want || strings.Contains(fmt.Sprint(told), "hunter2") {
+			t.Errorf("%v, want %s", told, want)
+		}
+	}
+	p.event("started")
+	p.signals <- os.Interrupt
+	if code := p.wait(); code != 0 {
+		t.Errorf("exit code %d", code)
 	}
 }
 

@@ -78,6 +78,9 @@ func warnUnused(log zerolog.Logger, cfg *config.Broker) {
 	if len(cfg.Unused) > 0 {
 		log.Warn().Str("properties", strings.Join(cfg.Unused, ",")).Msg("Kafka's properties that change nothing here yet")
 	}
+	for _, w := range cfg.Warnings {
+		log.Warn().Strs("properties", w.Properties).Str("reason", w.Reason).Msg("properties that protect nothing")
+	}
 }
 
 // start starts the brokers. A signal meanwhile, when they wait for other nodes say, ends the attempt: nil and no error.

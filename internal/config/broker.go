@@ -37,6 +37,8 @@ type Broker struct {
 	Unused []string
 	// Unknown says of each property that a file or the environment sets and that nobody knows what it may have been.
 	Unknown []string
+	// Warnings are of settings that ask for protection and give none, as the others are.
+	Warnings []Warning
 }
 
 // Load reads the sources and refuses, as a *StartError or a one-line error, what a broker cannot start with.
@@ -56,7 +58,7 @@ func Load(s Sources) (*Broker, error) {
 			return nil, err
 		}
 	}
-	b.Unused, b.Unknown = st.unused(), st.unknown
+	b.Unused, b.Unknown, b.Warnings = st.unused(), st.unknown, b.warnings(st)
 	return b, nil
 }
 

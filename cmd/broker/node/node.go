@@ -126,6 +126,7 @@ func (n *Node) steps() []step {
 		{step{"starting transactions", n.startTransactions}, broker},
 		{step{"waiting for the metadata quorum", n.startController}, true},
 		{step{"waiting for the controller to take this broker in", n.register}, broker},
+		{step{"looking for users", n.warnNoUsers}, true},
 		{step{"opening the listeners for clients", n.serve}, broker},
 		{step{"starting", n.handOver}, true},
 		{step{"starting", n.showState}, true},
