@@ -2,12 +2,14 @@ package protocol
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"grete/internal/memory"
 	"grete/internal/security/sasl"
 )
 
@@ -168,7 +170,7 @@ func (c *Conn) saslAuthenticate(r *Request) error {
 		return c.deny("another SASL mechanism than before was asked for", r.NoResponse)
 	}
 	resp := r.Body.ResponseKind().(*kmsg.SASLAuthenticateResponse)
-	challenge, done, failure := c.step(r.Body.(*kmsg.SASLAuthenticateRequest).SASLAuthBytes)
+	challenge, done, failure := c.step(r.Body.(*kmsg.SASLAuthenticateRequest).SASLAuthBytes, &r.loan)
 	if failure != nil {
 		resp.ErrorCode, resp.ErrorMessage = kerr.SaslAuthenticationFailed.Code, &failure.text
 		resp.SASLAuthBytes = []byte{}
@@ -191,7 +193,7 @@ func (c *Conn) serveToken(f frame) error {
 	c.serving = true
 	seq := c.order.push()
 	c.mu.Unlock()
-	challenge, done, failure := c.step(f.bytes)
+	challenge, done, failure := c.step(f.bytes, &f.loan)
 	f.buf.put()
 	f.loan.Return()
 	if failure != nil {
@@ -210,10 +212,28 @@ func (c *Conn) serveToken(f frame) error {
 // authFailure is what the client reads and what the log says.
 type authFailure struct{ text, reason string }
 
-// step takes the exchange on by one token.
-func (c *Conn) step(token []byte) (challenge []byte, done bool, failed *authFailure) {
+// errNoMemory is the end of a login whose connection, or server, ended before there was memory for it.
+var errNoMemory = errors.New("the connection ended")
+
+// minExchangeBytes is the shortest token whose work is borrowed for. maxUnauthenticated bounds the work for shorter ones.
+const minExchangeBytes = minDecodedLoan / sasl.ExchangeFactor
+
+// next borrows for the work and takes the exchange on.
+func (c *Conn) next(token []byte, loan *memory.Loan) (challenge []byte, done bool, err error) {
+	if len(token) >= minExchangeBytes {
+		had := loan.Bytes()
+		if !c.grow(loan, int64(sasl.ExchangeFactor*len(token))) {
+			return nil, false, errNoMemory
+		}
+		defer loan.Shrink(had)
+	}
+	return c.auth.exchange.Next(token)
+}
+
+// step takes the exchange on by one token; loan is the one of its frame.
+func (c *Conn) step(token []byte, loan *memory.Loan) (challenge []byte, done bool, failed *authFailure) {
 	a := c.auth
-	challenge, done, err := a.exchange.Next(token)
+	challenge, done, err := c.next(token, loan)
 	if err == nil && done && a.again && a.exchange.Result().Name != a.name {
 		p := c.Principal()
 		err = &sasl.Failure{Text: fmt.Sprintf("Cannot change principals during re-authentication from %s.%s: %s.%s", p.Type, p.Name, userType, a.exchange.Result().Name)}

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -308,4 +309,51 @@ func FuzzKeySet(f *testing.F) {
 			}
 		}
 	})
+}
+
+// What a mechanism allocates for a token follows its length, for tokens that are made to be dear.
+func TestExchangesAllocateInProportion(t *testing.T) {
+	const size = 512 << 10
+	rules := &TokenRules{Subject: "sub", Now: time.Now, Keys: func() *KeySet { return &KeySet{} }}
+	scram := &ScramServer{Hash: SHA256, Random: func([]byte) {}, Secret: []byte("x"), Lookup: func(string) (Credential, bool) { return Credential{}, false }}
+	bearing := func(claims string) []byte {
+		part := base64.RawURLEncoding.EncodeToString
+		return []byte("n,,\x01auth=Bearer " + part([]byte(`{"alg":"ES256"}`)) + "." + part([]byte(claims)) + ".AA\x01\x01")
+	}
+	var members strings.Builder
+	for i := range size / 12 {
+		fmt.Fprintf(&members, `"%x":{},`, i)
+	}
+	for name, claims := range map[string]string{
+		"empty arrays": `{"a":[` + strings.Repeat("[],", size/4) + `1]}`, "empty objects": `{"a":[` + strings.Repeat("{},", size/4) + `1]}`,
+		"numbers": `{"a":[` + strings.Repeat("1,", size*3/8) + `1]}`, "members": "{" + members.String() + `"z":1}`,
+		"depth": strings.Repeat("[", size/2), "audiences": `{"aud":[` + strings.Repeat(`"",`, size/4) + `""]}`,
+	} {
+		inProportion(t, "OAUTHBEARER with "+name, NewOAuthBearer(rules), bearing(claims))
+	}
+	inProportion(t, "OAUTHBEARER with many pairs", NewOAuthBearer(rules), []byte("n,,\x01"+strings.Repeat("a=b\x01", size/4)+"\x01"))
+	inProportion(t, "OAUTHBEARER with dots", NewOAuthBearer(rules), []byte("n,,\x01auth=Bearer "+strings.Repeat(".", size)+"\x01\x01"))
+	inProportion(t, "PLAIN", NewPlain(Users{}), make([]byte, size))
+	inProportion(t, "PLAIN with a long name", NewPlain(Users{}), []byte("\x00"+strings.Repeat("a", size/2)+"\x00"+strings.Repeat("a", size/2)))
+	for _, first := range []string{strings.Repeat(",", size), "n,,n=a,r=x" + strings.Repeat(",a=b", size/4), "n,,n=" + strings.Repeat("=2C", size/3) + ",r=x", "n,,n=a,r=" + strings.Repeat("x", size)} {
+		inProportion(t, fmt.Sprintf("SCRAM, %.20q", first), scram.Begin(), []byte(first))
+	}
+	last := scram.Begin()
+	if _, _, err := last.Next([]byte("n,,n=a,r=x")); err != nil {
+		t.Fatal(err)
+	}
+	inProportion(t, "the last message of SCRAM", last, []byte("c=biws,r=x"+strings.Repeat(",a=b", size/4)))
+}
+
+func inProportion(t *testing.T, name string, e Exchange, token []byte) {
+	t.Helper()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, _, _ = e.Next(token)
+	runtime.ReadMemStats(&after)
+	spent := after.TotalAlloc - before.TotalAlloc
+	t.Logf("%s: %.1f bytes for each", name, float64(spent)/float64(len(token)))
+	if spent > uint64(ExchangeFactor*len(token)) {
+		t.Errorf("%s: %d bytes are allocated for %d", name, spent, len(token))
+	}
 }

@@ -36,9 +36,9 @@ func (p *plain) Result() Result  { return Result{Name: p.name} }
 func (p *plain) Claimed() string { return p.name }
 
 func (p *plain) Next(token []byte) (challenge []byte, done bool, err error) {
-	parts := strings.Split(string(token), "\x00")
+	parts := strings.SplitN(string(token), "\x00", 4) // it counts no further
 	if len(parts) != 3 {
-		return nil, false, &Failure{fmt.Sprintf("Invalid SASL/PLAIN response: expected 3 tokens, got %d", min(len(parts), 4))} // it counts no further
+		return nil, false, &Failure{fmt.Sprintf("Invalid SASL/PLAIN response: expected 3 tokens, got %d", len(parts))}
 	}
 	authorization, name, password := parts[0], parts[1], parts[2]
 	p.name = name

@@ -38,6 +38,14 @@ type Failure struct{ Text string }
 
 func (f *Failure) Error() string { return f.Text }
 
+const (
+	// ExchangeFactor is how many bytes Next may allocate for each byte of a token, at most: a caller that bounds memory
+	// borrows so much first. JSON Web Tokens need most of it, whose claims are decoded before the signature is checked.
+	ExchangeFactor = 48
+	// maxScramFields is how many fields a message of SCRAM may have: five are the mechanism's, others are extensions.
+	maxScramFields = 64
+)
+
 // errCredentials is every failure of which the client learns nothing.
 var errCredentials = errors.New("invalid credentials")
 

@@ -1,6 +1,7 @@
 package sasl
 
 import (
+	"bytes"
 	"crypto/hmac"
 	"crypto/pbkdf2"
 	"crypto/sha256"
@@ -102,7 +103,7 @@ type ScramServer struct {
 
 // errScramMessage repeats nothing of the message, unlike the library's errors: a client that takes the mechanism for
 // another may have sent a password.
-var errScramMessage = errors.New("not a first message of SCRAM")
+var errScramMessage = errors.New("not a message of SCRAM")
 
 // Names of extensions of the client's first message (Kafka's ScramLoginModule).
 const tokenAuthExtension = "tokenauth"
@@ -182,6 +183,9 @@ func (e *scramExchange) credential(name string) (c Credential, known bool) {
 }
 
 func (e *scramExchange) Next(token []byte) (challenge []byte, done bool, err error) {
+	if bytes.Count(token, []byte(",")) >= maxScramFields {
+		return nil, false, errScramMessage
+	}
 	first := !e.begun
 	if e.begun = true; first {
 		e.asToken = extensions(string(token))[tokenAuthExtension] == "true"
