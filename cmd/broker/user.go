@@ -30,11 +30,14 @@ const (
 	userSaltBytes = 24
 	// maxPasswordBytes bounds a file with a password.
 	maxPasswordBytes = 64 << 10
+	// maxUserResponseBytes bounds an answer: what is longer, as TLS's records are when they are read as one, is none.
+	maxUserResponseBytes = 64 << 20
 )
 
 // userFlags say which broker is asked, and as whom.
 type userFlags struct {
-	server, as, asPasswordFile, asMechanism, ca string
+	server, as, asPasswordFile, asMechanism string
+	ca, cert, key                           string
 
 	passwordFile string
 	mechanisms   []string
@@ -57,7 +60,9 @@ func newUserCommand(p process) *cobra.Command {
 	flags.StringVar(&f.as, "as", "", "`user` to log in as, where the listener has SASL")
 	flags.StringVar(&f.asPasswordFile, "as-password-file", "", "`file` with that user's password")
 	flags.StringVar(&f.asMechanism, "as-mechanism", sasl.ScramSHA256, "`mechanism` to log in by: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512")
-	flags.StringVar(&f.ca, "ca", "", "PEM `file` of the authorities to believe, where the listener has TLS")
+	flags.StringVar(&f.ca, "ca", "", "PEM `file` of the authorities to believe, where the listener has TLS; with --cert alone those of the system")
+	flags.StringVar(&f.cert, "cert", "", "PEM `file` of this client's certificate and the chain to its authority, where the listener has TLS and wants one")
+	flags.StringVar(&f.key, "key", "", "PEM `file` of the certificate's private key; that of --cert unless given")
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
 
 	add := &cobra.Command{
@@ -90,7 +95,7 @@ func newUserCommand(p process) *cobra.Command {
 
 // with runs a command on a connection to the broker.
 func (f *userFlags) with(ctx context.Context, files vfs.FS, run func(context.Context, *protocol.Client) error) error {
-	o := protocol.ClientOptions{ClientID: "grete-user"}
+	o := protocol.ClientOptions{ClientID: "grete-user", MaxResponseBytes: maxUserResponseBytes}
 	if f.as != "" {
 		login, err := f.login(files)
 		if err != nil {
@@ -98,21 +103,21 @@ func (f *userFlags) with(ctx context.Context, files vfs.FS, run func(context.Con
 		}
 		o.Login = login
 	}
-	if f.ca != "" {
-		dial, err := tlsDial(files, f.ca)
+	if f.ca != "" || f.cert != "" || f.key != "" {
+		dial, err := f.tlsDial(files)
 		if err != nil {
 			return err
 		}
 		o.Dial = dial
 	}
-	ctx, cancel := clock.WithTimeout(ctx, clock.System, userTimeout)
+	limited, cancel := clock.WithTimeout(ctx, clock.System, userTimeout)
 	defer cancel()
-	c, err := protocol.Dial(ctx, f.server, o)
+	c, err := protocol.Dial(limited, f.server, o)
 	if err != nil {
-		return fmt.Errorf("%s does not let in: %w", f.server, err)
+		return f.explain(ctx, o, err)
 	}
 	defer c.Close()
-	return run(ctx, c)
+	return f.explain(ctx, o, run(limited, c))
 }
 
 func (f *userFlags) login(files vfs.FS) (*protocol.Login, error) {
@@ -150,22 +155,62 @@ func readPassword(files vfs.FS, flag, name string) (string, error) {
 	return line, nil
 }
 
-func tlsDial(files vfs.FS, ca string) (func(context.Context, string) (net.Conn, error), error) {
+// tlsDial connects by TLS, with the certificate of --cert if there is one.
+func (f *userFlags) tlsDial(files vfs.FS) (func(context.Context, string) (net.Conn, error), error) {
+	keystore, err := f.keystore(files)
+	if err != nil {
+		return nil, err
+	}
 	source, err := certs.Open(certs.Settings{
-		Truststore: certs.Truststore{Type: "PEM", Location: ca}, Now: clock.System.Now, VerifyHost: true,
+		Keystore: keystore, Truststore: certs.Truststore{Type: "PEM", Location: f.ca}, Now: clock.System.Now, VerifyHost: true,
 		Read: func(name string, maxBytes int64) ([]byte, error) { return vfs.ReadFile(files, name, maxBytes) },
 	})
-	if err != nil {
-		return nil, fmt.Errorf("--ca: %w", err)
+	if refused, ok := errors.AsType[*certs.StoreError](err); ok {
+		flag := "--ca=" + f.ca
+		if strings.HasPrefix(refused.Property, "ssl.key") {
+			flag = "--cert=" + f.cert
+		}
+		return nil, fmt.Errorf("%s: %w", flag, refused.Err)
+	} else if err != nil {
+		return nil, err
 	}
 	return func(ctx context.Context, address string) (net.Conn, error) {
 		host, _, err := net.SplitHostPort(address)
 		if err != nil {
 			return nil, err
 		}
-		d := tls.Dialer{Config: source.Client(host)}
-		return d.DialContext(ctx, "tcp", address)
+		nc, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+		if err != nil {
+			return nil, err
+		}
+		c := tls.Client(nc, source.Client(host))
+		if err := c.HandshakeContext(ctx); err != nil {
+			nc.Close()
+			return nil, fmt.Errorf("%w: %w", errHandshake, err)
+		}
+		return c, nil
 	}, nil
+}
+
+// keystore has the client's certificate and key.
+func (f *userFlags) keystore(files vfs.FS) (certs.Keystore, error) {
+	switch {
+	case f.cert == "" && f.key == "":
+		return certs.Keystore{}, nil
+	case f.cert == "":
+		return certs.Keystore{}, errors.New("--key needs --cert")
+	case f.key == "":
+		return certs.Keystore{Type: "PEM", Location: f.cert}, nil
+	}
+	chain, err := vfs.ReadFile(files, f.cert, maxPEMBytes)
+	if err != nil {
+		return certs.Keystore{}, fmt.Errorf("--cert: %w", err)
+	}
+	key, err := vfs.ReadFile(files, f.key, maxPEMBytes)
+	if err != nil {
+		return certs.Keystore{}, fmt.Errorf("--key: %w", err)
+	}
+	return certs.Keystore{Type: "PEM", Key: string(key), Chain: string(chain)}, nil
 }
 
 // hashes are the mechanisms that were asked for.
