@@ -14,9 +14,9 @@ import (
 	"grete/internal/vfs"
 )
 
-// metaPropertiesFile names a log directory's identity, partitionMetadataFile a partition's topic.
+// MetaPropertiesFile names a log directory's identity, partitionMetadataFile a partition's topic.
 const (
-	metaPropertiesFile    = "meta.properties"
+	MetaPropertiesFile    = "meta.properties"
 	partitionMetadataFile = "partition.metadata"
 	metaVersion           = 1
 )
@@ -45,7 +45,7 @@ func PrepareDirs(
 			continue
 		}
 		if errors.Is(err, ErrCorrupt) {
-			return "", fmt.Errorf("%s: %w; mend or remove the file", path.Join(dir, metaPropertiesFile), err)
+			return "", fmt.Errorf("%s: %w; mend or remove the file", path.Join(dir, MetaPropertiesFile), err)
 		}
 		if err != nil {
 			continue
@@ -109,12 +109,12 @@ func writeMissingMeta(
 func writeMetaProperties(fsys vfs.FS, dir string, m MetaProperties) error {
 	text := fmt.Sprintf("%s\ncluster.id=%s\ndirectory.id=%v\nnode.id=%d\nversion=%d\n",
 		ownComment, m.ClusterID, uuid.UUID(m.DirectoryID), m.NodeID, metaVersion)
-	return replaceFile(fsys, path.Join(dir, metaPropertiesFile), []byte(text))
+	return replaceFile(fsys, path.Join(dir, MetaPropertiesFile), []byte(text))
 }
 
 // ReadMetaProperties reads a directory's file; fs.ErrNotExist when there is none, ErrCorrupt when it makes no sense.
 func ReadMetaProperties(fsys vfs.FS, dir string) (MetaProperties, error) {
-	data, err := readFile(fsys, path.Join(dir, metaPropertiesFile))
+	data, err := readFile(fsys, path.Join(dir, MetaPropertiesFile))
 	if err != nil {
 		return MetaProperties{}, err
 	}

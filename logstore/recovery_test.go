@@ -415,7 +415,7 @@ func TestMetaProperties(t *testing.T) {
 	if _, err := PrepareDirs(mem, []string{"/a"}, MetaProperties{NodeID: 3, ClusterID: "other"}, random, nil); !errors.Is(err, ErrMetaProperties) {
 		t.Fatalf("another cluster's directory: %v", err)
 	}
-	must(t, writeFile(mem, "/b/"+metaPropertiesFile, []byte("garbage"), true))
+	must(t, writeFile(mem, "/b/"+MetaPropertiesFile, []byte("garbage"), true))
 	if _, err := PrepareDirs(mem, []string{"/b"}, MetaProperties{NodeID: 3}, random, nil); !errors.Is(err, ErrCorrupt) {
 		t.Fatalf("garbled file: %v", err)
 	}

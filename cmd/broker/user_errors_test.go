@@ -114,7 +114,7 @@ func TestUserSaysWhyItFails(t *testing.T) {
 func TestUserExplains(t *testing.T) {
 	f := userFlags{server: "a:1"}
 	for err, want := range map[error]string{
-		kerr.UnsupportedVersion: "a:1 has no users of SCRAM: its version, or the feature level of its cluster (metadata.version), is too old: ",
+		kerr.UnsupportedVersion:                             "a:1 has no users of SCRAM: its version, or the feature level of its cluster (metadata.version), is too old: ",
 		fmt.Errorf("api key 51: %w", protocol.ErrNoVersion): "feature level",
 		context.DeadlineExceeded:                            "no answer from a:1 within 30s",
 		errors.New("there is no user x"):                    "there is no user x",

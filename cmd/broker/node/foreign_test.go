@@ -111,6 +111,50 @@ func TestKafkaDirectoryIsRefused(t *testing.T) {
 	}
 }
 
+// A directory of others is refused with what is there and the way in, and stays as it is.
+func TestDirectoryOfOthersIsRefused(t *testing.T) {
+	const identity = "version=1\nnode.id=1\ncluster.id=4L6g3nShT-eMCtK--X86sw\n"
+	for _, tt := range []struct {
+		file, text string
+		want       []string
+	}{
+		{"/data/PG_VERSION", "18", []string{"/data: neither Grete nor Kafka made what is in this directory, such as PG_VERSION;", "an empty or a new directory"}},
+		{"/data/meta.properties", identity, []string{"/data: this directory has a meta.properties that Grete did not write (cluster 4L6g3nShT-eMCtK--X86sw, node.id 1);", "MirrorMaker", "an empty or a new directory"}},
+	} {
+		disk := vfs.NewMem()
+		if err := disk.MkdirAll("/data", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		write(t, disk, tt.file, []byte(tt.text))
+		n, err := Start(t.Context(), options(t, disk, "log.dirs=/empty,/data"))
+		if err == nil {
+			stopNode(t, n)
+			t.Fatalf("%s: started", tt.file)
+		}
+		for _, want := range append(tt.want, "nothing in it was changed") {
+			if !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("%q, want %q in one line", err, want)
+			}
+		}
+		if after := contents(t, disk, "/data"); len(after) != 1 || string(after[tt.file]) != tt.text {
+			t.Errorf("%q", after)
+		}
+		if entries, err := disk.ReadDir("/empty"); err == nil {
+			t.Errorf("/empty: %v", entries)
+		}
+	}
+}
+
+// A new volume is not empty, and is ours.
+func TestNewVolumeStarts(t *testing.T) {
+	disk := vfs.NewMem()
+	if err := disk.MkdirAll("/data/lost+found", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, disk, "/data/.DS_Store", []byte("x"))
+	start(t, options(t, disk))
+}
+
 // A directory of ours is opened, in the form of before, too, whose meta.properties has no mark.
 func TestOwnDirectoryOfBeforeOpens(t *testing.T) {
 	disk := vfs.NewMem()

@@ -12,23 +12,34 @@ import (
 	"grete/logstore"
 )
 
-// errForeign: a log directory is another program's.
-var errForeign = errors.New("this is a log directory of Apache Kafka")
+var (
+	// errForeign: a log directory is another program's.
+	errForeign = errors.New("this is a log directory of Apache Kafka")
+	// errStrange: a log directory has what neither this program nor Kafka puts there.
+	errStrange = errors.New("neither Grete nor Kafka made what is in this directory")
+	// errUnmarked: a log directory has an identity that this program did not write.
+	errUnmarked = errors.New("this directory has a meta.properties that Grete did not write")
+)
 
-// refuseForeign leaves directories alone that Kafka formatted: its metadata log says what the partitions in them are, and
-// is not read here. It comes before anything is written.
+// refuseForeign leaves directories alone that Kafka formatted, whose metadata log says what the partitions in them are and is
+// not read here, and directories of others. It comes before anything is written.
 func (n *Node) refuseForeign(context.Context) error {
+	const kafka = "Grete does not take it over: start it with an empty directory, and copy the topics from Kafka through clients, with MirrorMaker for example"
 	for _, dir := range n.o.Config.LogDirs {
-		known := logstore.OfKafka(n.o.FS, dir)
-		if known == "" {
-			continue
-		}
 		whose := ""
 		if m, err := logstore.ReadMetaProperties(n.o.FS, dir); err == nil {
 			whose = fmt.Sprintf(" (cluster %s, node.id %d)", m.ClusterID, m.NodeID)
 		}
-		return fmt.Errorf("%s: %w%s, as its %s shows; nothing in it was changed. Grete does not take it over: start it with an empty directory, "+
-			"and copy the topics from Kafka through clients, with MirrorMaker for example", dir, errForeign, whose, known)
+		if known := logstore.OfKafka(n.o.FS, dir); known != "" {
+			return fmt.Errorf("%s: %w%s, as its %s shows; nothing in it was changed. %s", dir, errForeign, whose, known, kafka)
+		}
+		switch known := logstore.OfOthers(n.o.FS, dir); known {
+		case "":
+		case logstore.MetaPropertiesFile:
+			return fmt.Errorf("%s: %w%s; nothing in it was changed. If Kafka's data is there, %s; else name an empty or a new directory (log.dirs, --data-dir)", dir, errUnmarked, whose, kafka)
+		default:
+			return fmt.Errorf("%s: %w, such as %s; nothing in it was changed. Name an empty or a new directory (log.dirs, --data-dir)", dir, errStrange, known)
+		}
 	}
 	return nil
 }
