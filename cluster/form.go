@@ -72,8 +72,8 @@ type FormOptions struct {
 	NewID func() string
 	// Unjoined are gossip's seeds that have not let this node in, nil where there is no gossip.
 	Unjoined func() []Unjoined
-	// Waiting is told what this node waits for, at every round.
-	Waiting func(text string)
+	// Waiting is told what this node waits for and why, at every round.
+	Waiting func(what, why string)
 	// Own is what this node answers others meanwhile.
 	Own   *Knowledge
 	Clock clock.Clock
@@ -97,7 +97,7 @@ func Form(ctx context.Context, o FormOptions) (clusterID string, begins bool, er
 		}
 		text, now := r.wanting(o), o.Clock.Now()
 		if o.Waiting != nil {
-			o.Waiting("waiting for other nodes to form a cluster: " + text)
+			o.Waiting("waiting for other nodes to form a cluster", text)
 		}
 		if text != waiting || now.Sub(said) >= repeatEvery {
 			waiting, said = text, now

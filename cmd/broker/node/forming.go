@@ -109,7 +109,7 @@ func (n *Node) joinCluster(ctx context.Context) error {
 	}
 	n.clusterID, n.begins, err = cluster.Form(ctx, cluster.FormOptions{
 		NodeID: n.o.Config.NodeID, Incarnation: n.incarnation, ClusterID: known, Seeds: n.seeds, Needed: n.neededToForm(), Ask: n.askSeed, Own: n.quorum.Knowledge,
-		NewID: n.newClusterID, Unjoined: n.unjoined, Waiting: n.progress.doing, Clock: n.o.Clock, Log: n.o.Log,
+		NewID: n.newClusterID, Unjoined: n.unjoined, Waiting: n.progress.waits, Clock: n.o.Clock, Log: n.o.Log,
 	})
 	if n.begins {
 		n.o.Log.Info().Str("cluster", n.clusterID).Msg("this node begins the cluster, and votes in its metadata quorum")

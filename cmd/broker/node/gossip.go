@@ -201,6 +201,7 @@ func (n *Node) expected(ctx context.Context) (bool, error) {
 // cluster: that it votes could cost the quorum.
 func (n *Node) agreed(ctx context.Context) (bool, error) {
 	mine := n.o.Config.Gossip.Expect
+	pace := newPace(n.o.Clock)
 	for {
 		theirs := n.askExpect(ctx)
 		same := slices.Contains(theirs, mine) && !slices.ContainsFunc(theirs, func(e int32) bool { return e != 0 && e != mine })
@@ -210,6 +211,7 @@ func (n *Node) agreed(ctx context.Context) (bool, error) {
 		if len(theirs) > 0 {
 			return same, nil
 		}
+		n.waits(ctx, pace, "asking the voters of the metadata quorum for their gossip.expect", errUnanswered)
 		if err := clock.Pause(ctx, n.o.Clock, joinEvery); err != nil {
 			return false, fmt.Errorf("no voter of the metadata quorum answers: %w", err)
 		}

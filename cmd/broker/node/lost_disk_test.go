@@ -109,18 +109,28 @@ func (c *nodes) said(logs []*logged) (out string) {
 // back.
 func TestLostDiskWaitsForAMajority(t *testing.T) {
 	c := newNodes(t, 3)
+	adminAt, clientsAt := c.watched(2)
 	c.start(0, 1, 2)
 	c.wantVoters(1, 2, 3)
 	c.stop(1)
 	c.stop(2)
 	_, lost := c.wipe(2)
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	log := c.logs(2)
+	ctx, cancel := context.WithTimeout(t.Context(), 7*time.Second)
 	defer cancel()
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		c.requireWaiting(adminAt, clientsAt, "starting: waiting to be let into the metadata quorum: ", "; for 1s")
+	})
+	defer watching.Wait()
 	if n, err := Start(ctx, c.options[2]); !errors.Is(err, errNoLeader) {
 		if err == nil {
 			stopNode(t, n)
 		}
 		t.Fatalf("without a majority: %v", err)
+	}
+	if lines := log.count(`"message":"waiting to be let into the metadata quorum"`); lines != 1 {
+		t.Errorf("%d lines about the wait", lines)
 	}
 	if m, _ := c.running[0].members().Find(3); !m.Voter || m.DirectoryID.String() != lost {
 		t.Errorf("a vote was taken out without a majority: %+v", m)

@@ -123,24 +123,30 @@ func (n *Node) warnAlone() {
 
 // join asks those who may know the leader until it has let this node in.
 func (n *Node) join(ctx context.Context, self raftlog.Member) error {
+	const what = "waiting to be let into the metadata quorum"
+	n.progress.doing(what)
 	req := n.joinRequest(self)
-	said, began := "", n.o.Clock.Now()
+	pace := newPace(n.o.Clock)
 	for {
 		err := n.tryJoin(ctx, req)
 		if err == nil || errors.Is(err, errNotAdmitted) {
 			return err
 		}
-		if errors.Is(err, errInUse) && n.o.Clock.Now().Sub(began) > n.inUsePatience() {
+		if errors.Is(err, errInUse) && pace.lasts() > n.inUsePatience() {
 			return fmt.Errorf("%w: %w", errNotAdmitted, err)
 		}
-		n.progress.doing("waiting to be let into the metadata quorum: " + err.Error())
-		if text := err.Error(); text != said && ctx.Err() == nil && n.o.Clock.Now().Sub(began) >= loggedWait {
-			said = text
-			n.o.Log.Info().Err(err).Msg("waiting to be let into the metadata quorum")
-		}
+		n.waits(ctx, pace, what, err)
 		if clock.Pause(ctx, n.o.Clock, joinEvery) != nil {
 			return fmt.Errorf("this node was not let into the metadata quorum: %w", err)
 		}
+	}
+}
+
+// waits tells readiness, and the log from time to time, why this node waits for others.
+func (n *Node) waits(ctx context.Context, pace *pace, what string, reason error) {
+	n.progress.waits(what, reason.Error())
+	if ctx.Err() == nil && pace.due() {
+		n.o.Log.Info().Err(reason).Stringer("for", pace.lasts().Round(time.Second)).Msg(what)
 	}
 }
 
@@ -298,7 +304,9 @@ func (n *Node) quorumTrouble() string {
 
 // vote asks to be made a voter until this node is one.
 func (n *Node) vote(ctx context.Context, self raftlog.Member) error {
-	n.progress.doing("waiting to be made a voter of the metadata quorum")
+	const what = "waiting to be made a voter of the metadata quorum"
+	n.progress.doing(what)
+	pace := newPace(n.o.Clock)
 	for {
 		req := kmsg.NewPtrAddRaftVoterRequest()
 		req.Version = req.MaxVersion()
@@ -318,6 +326,7 @@ func (n *Node) vote(ctx context.Context, self raftlog.Member) error {
 				err = kerr.ErrorForCode(code)
 			}
 		}
+		n.waits(ctx, pace, what, err)
 		if clock.Pause(ctx, n.o.Clock, joinEvery) != nil {
 			return fmt.Errorf("this node was not made a voter of the metadata quorum: %w", err)
 		}

@@ -92,7 +92,7 @@ type step struct {
 // Start runs a broker until Stop. Its errors are one line that says what is in the way.
 func Start(ctx context.Context, o Options) (*Node, error) {
 	o.fill()
-	n := &Node{o: o, metrics: metrics.New(o.Clock), authorizer: newAuthorizer(o), failed: make(chan error, 1)}
+	n := &Node{o: o, metrics: metrics.New(o.Clock), authorizer: newAuthorizer(o), failed: make(chan error, 1), progress: progress{clock: o.Clock}}
 	for _, s := range n.steps() {
 		n.progress.doing(s.doing)
 		if err := s.run(ctx); err != nil {
