@@ -37,10 +37,9 @@ func newCertsCommand(p process) *cobra.Command {
 			"certificates. A node has\n\n" +
 			"  ssl.keystore.type=PEM\n  ssl.keystore.location=<directory>/<name>.pem\n  ssl.truststore.type=PEM\n  ssl.truststore.location=<directory>/ca.pem\n\n" +
 			"and so has a client. No file is overwritten. Keep ca.key to yourself: who has it can be anybody.",
-		Args: cobra.ExactArgs(1),
+		Args: oneArg,
 		RunE: func(_ *cobra.Command, args []string) error { return f.run(p, vfs.OS, args[0]) },
 	}
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
 	cmd.Flags().StringArrayVar(&f.nodes, "node", nil, "`name[,host,…]`: a certificate for a node, good for these host names and addresses beside localhost; may be repeated")
 	cmd.Flags().StringArrayVar(&f.clients, "client", nil, "`name` of a client for a certificate; may be repeated")
 	cmd.Flags().IntVar(&f.days, "days", 365, "how many days the certificates of nodes and clients are valid")

@@ -20,8 +20,51 @@ func newRootCommand(p process) *cobra.Command {
 	}
 	root.SetVersionTemplate("grete {{.Version}}\n")
 	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
+	root.SetHelpCommand(newHelpCommand())
 	root.AddCommand(newServeCommand(p), newCertsCommand(p), newUserCommand(p), newVersionCommand())
 	return root
+}
+
+// onRun has begin called before any command does something: the command line has been understood by then.
+func onRun(cmd *cobra.Command, begin func()) {
+	if run := cmd.RunE; run != nil {
+		cmd.RunE = func(cmd *cobra.Command, args []string) error { begin(); return run(cmd, args) }
+	}
+	for _, sub := range cmd.Commands() {
+		onRun(sub, begin)
+	}
+}
+
+// newHelpCommand refuses what is no command, where cobra's own shows another command's help.
+func newHelpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [command]",
+		Short: "Help about any command",
+		Args: func(cmd *cobra.Command, args []string) error {
+			of, rest, err := cmd.Root().Find(args)
+			if err == nil && len(rest) > 0 {
+				err = fmt.Errorf("unknown command %q for %q", rest[0], of.CommandPath())
+			}
+			return err
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			of, _, err := cmd.Root().Find(args)
+			if err != nil {
+				return err
+			}
+			of.InitDefaultHelpFlag()
+			return of.Help()
+		},
+	}
+}
+
+// oneArg wants the one argument that a command's usage names.
+func oneArg(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("%d arguments where there must be one: %s", len(args), cmd.UseLine())
+	}
+	return nil
 }
 
 func newServeCommand(p process) *cobra.Command {
@@ -31,14 +74,13 @@ func newServeCommand(p process) *cobra.Command {
 		Short: "Run the broker until SIGTERM, SIGINT or SIGHUP",
 		Long: "Run the broker until SIGTERM, SIGINT or SIGHUP; another a second later stops it at once.\n\n" +
 			"Settings are Kafka's, from server.properties (--config), KAFKA_* variables and --set, each stronger than the one\n" +
-			"before. A property that nobody knows is a warning, with --set or --strict an error. Without any, data goes to ./data, clients are served on localhost:9092, and metrics, health and pprof on\n" +
-			"http://127.0.0.1:9640 (--set admin.listen=host:port moves them, --set admin.listen= turns them off; pprof is there only while that is a loopback\n" +
-			"address, --set admin.pprof.listen=host:port gives it one of its own).",
-		Args: cobra.NoArgs,
+			"before. A property that nobody knows is a warning, with --set or --strict an error. Without any, data goes to ./data,\n" +
+			"clients are served on localhost:9092, and metrics, health and pprof on http://127.0.0.1:9640 (--set admin.listen=host:port\n" +
+			"moves them, --set admin.listen= turns them off; pprof is there only while that is a loopback address,\n" +
+			"--set admin.pprof.listen=host:port gives it one of its own).",
+		Args:    cobra.NoArgs,
+		PreRunE: func(cmd *cobra.Command, _ []string) error { return checkExclusive(cmd.Flags()) },
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkExclusive(cmd.Flags()); err != nil {
-				return err
-			}
 			if err := checkEmpty(cmd.Flags()); err != nil {
 				return err
 			}
@@ -48,7 +90,6 @@ func newServeCommand(p process) *cobra.Command {
 			return serve(cmd.Context(), p, f)
 		},
 	}
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
 	cmd.Flags().StringVar(&f.config, "config", "", "server.properties `file`")
 	cmd.Flags().StringVar(&f.listen, "listen", "", "`host:port` for clients (listeners=PLAINTEXT://host:port); port 0 takes a free one")
 	cmd.Flags().StringVar(&f.dataDir, "data-dir", "", "data `directory` (log.dirs)")
@@ -104,19 +145,26 @@ func newVersionCommand() *cobra.Command {
 	}
 }
 
-// printError prints an error as one line.
+// printError prints an error as one line. What cobra suggests instead of a command stands in lines of its own.
 func printError(w io.Writer, err error) {
-	text := ""
+	text, asks := "", false
 	for line := range strings.Lines(err.Error()) {
 		switch line = strings.TrimSpace(line); {
 		case line == "":
 		case text == "":
 			text = line
-		case strings.HasSuffix(text, "?"): // what was meant instead
-			text += " " + line
+		case line == "Did you mean this?":
+			text, asks = text+"; did you mean ", true
+		case asks && strings.HasSuffix(text, " "):
+			text += line
+		case asks:
+			text += " or " + line
 		default:
 			text += "; " + line
 		}
+	}
+	if asks {
+		text += "?"
 	}
 	fmt.Fprintln(w, "grete:", text)
 }

@@ -36,15 +36,23 @@ type process struct {
 	signals        <-chan os.Signal // the first asks it to stop, another to stop at once
 }
 
-// run returns the exit code: 0, or 1 when it cannot start or go on, with one line on stderr that says why.
+// Exit codes.
+const (
+	exitFailure = 1 // it cannot start or go on, or the command did not succeed
+	exitUsage   = 2 // the command line is none that the program understands; nothing was done
+)
+
+// run returns the exit code: 0, or another one with one line on stderr that says why.
 func run(ctx context.Context, p process) int {
 	root := newRootCommand(p)
 	root.SetArgs(p.args)
 	root.SetOut(p.stdout)
 	root.SetErr(p.stderr)
+	code := exitUsage
+	onRun(root, func() { code = exitFailure })
 	if err := root.ExecuteContext(ctx); err != nil {
 		printError(p.stderr, err)
-		return 1
+		return code
 	}
 	return 0
 }

@@ -220,10 +220,6 @@ func TestOneLineAndExitCode1(t *testing.T) {
 		{"serve --data-dir DIR --set num.partitons=1", "did you mean num.partitions?"},
 		{"serve --data-dir DIR --set nonsense", "--set nonsense: not key=value"},
 		{"serve --data-dir DIR --listen nonsense", "--listen=nonsense: not host:port"},
-		{"serve --ephemeral --data-dir DIR", "grete: --data-dir and --ephemeral exclude each other"},
-		{"serve --brokers 3 --node-id 1", "grete: --brokers and --node-id exclude each other"},
-		{"serve --brokers 3 --join a", "grete: --brokers and --join exclude each other"},
-		{"serve --brokers x", "grete: --brokers=x: not a value of type int"},
 		{"serve --data-dir DIR --set log.retention.ms=abc", "grete: config: log.retention.ms=abc (--set): Not a number of type LONG\n"},
 		{"serve --data-dir DIR --set process.roles=controller", "listeners=CONTROLLER://localhost:9093"},
 		{"serve --data-dir DIR --node-id -1 --join a", "--node-id=-1: a node id is at least 0"},
@@ -238,20 +234,53 @@ func TestOneLineAndExitCode1(t *testing.T) {
 		{"serve --listen=", "grete: config: --listen is empty\n"},
 		{"serve --data-dir q1,./q1/", "grete: config: log.dirs=q1,./q1/ (--data-dir): q1 and ./q1/ are the same directory\n"},
 		{"serve --data-dir DIR --set authorizer.class.name=a.B", "authorizer.class.name=a.B (--set): protects, and there is no authorizer here but"},
-		{"sevre", "grete: unknown command \"sevre\" for \"grete\"; Did you mean this? serve\n"},
-		{"serve --nonsense", "unknown flag: --nonsense"},
-		{"nonsense", `unknown command "nonsense"`},
-		{"user nonsense", `unknown command "nonsense" for "grete user"`},
 	} {
 		args := strings.Fields(strings.ReplaceAll(tt.args, "DIR", t.TempDir()))
 		if args[0] == "serve" && !strings.Contains(tt.args, "admin.listen") {
 			args = append(args, "--set", "admin.listen=")
 		}
-		var stderr bytes.Buffer
-		code := run(context.Background(), process{args: args, stdout: io.Discard, stderr: &stderr, signals: make(chan os.Signal)})
-		if code != 1 || strings.Count(stderr.String(), "\n") != 1 || !strings.Contains(stderr.String(), tt.want) {
-			t.Errorf("%s: exit code %d, %q, want %q", tt.args, code, stderr.String(), tt.want)
+		requireOneLine(t, 1, tt.want, args...)
+	}
+}
+
+// A command line that makes no sense has exit code 2, and nothing is done.
+func TestUsageIsOneLineAndExitCode2(t *testing.T) {
+	for _, tt := range []struct{ args, want string }{
+		{"serve --ephemeral --data-dir d", "grete: --data-dir and --ephemeral exclude each other\n"},
+		{"serve --brokers 3 --node-id 1", "grete: --brokers and --node-id exclude each other\n"},
+		{"serve --brokers 3 --join a", "grete: --brokers and --join exclude each other\n"},
+		{"serve --brokers x", "grete: --brokers=x: not a value of type int\n"},
+		{"serve --nonsense", "grete: unknown flag: --nonsense\n"},
+		{"serve --set", "grete: flag needs an argument: --set\n"},
+		{"serve nonsense", "grete: unknown command \"nonsense\" for \"grete serve\"\n"},
+		{"sevre", "grete: unknown command \"sevre\" for \"grete\"; did you mean serve?\n"},
+		{"serv", "grete: unknown command \"serv\" for \"grete\"; did you mean serve or user?\n"},
+		{"nonsense", "grete: unknown command \"nonsense\" for \"grete\"\n"},
+		{"help nonsense", "grete: unknown command \"nonsense\" for \"grete\"\n"},
+		{"help user nonsense", "grete: unknown command \"nonsense\" for \"grete user\"\n"},
+		{"user nonsense", "grete: unknown command \"nonsense\" for \"grete user\"\n"},
+		{"user add a", "grete: required flag(s) \"password-file\" not set\n"},
+		{"user remove a b", "grete: 2 arguments where there must be one: grete user remove <name> [flags]\n"},
+		{"certs", "grete: 0 arguments where there must be one: grete certs <directory> [flags]\n"},
+	} {
+		requireOneLine(t, 2, tt.want, strings.Fields(tt.args)...)
+	}
+	for _, args := range []string{"", "help", "help user add", "--help", "serve --help", "user"} {
+		var stdout, stderr bytes.Buffer
+		code := run(context.Background(), process{args: strings.Fields(args), stdout: &stdout, stderr: &stderr})
+		if code != 0 || stderr.Len() > 0 || !strings.Contains(stdout.String(), "Usage:") {
+			t.Errorf("%s: exit code %d, %q, %q", args, code, stderr.String(), stdout.String())
 		}
+	}
+}
+
+// requireOneLine holds the program to an exit code and one line on stderr that has a text.
+func requireOneLine(t *testing.T, code int, want string, args ...string) {
+	t.Helper()
+	var stderr bytes.Buffer
+	got := run(context.Background(), process{args: args, stdout: io.Discard, stderr: &stderr, signals: make(chan os.Signal)})
+	if got != code || strings.Count(stderr.String(), "\n") != 1 || !strings.Contains(stderr.String(), want) {
+		t.Errorf("%s: exit code %d, %q, want %d, %q", args, got, stderr.String(), code, want)
 	}
 }
 

@@ -63,10 +63,9 @@ func newUserCommand(p process) *cobra.Command {
 	flags.StringVar(&f.ca, "ca", "", "PEM `file` of the authorities to believe, where the listener has TLS; with --cert alone those of the system")
 	flags.StringVar(&f.cert, "cert", "", "PEM `file` of this client's certificate and the chain to its authority, where the listener has TLS and wants one")
 	flags.StringVar(&f.key, "key", "", "PEM `file` of the certificate's private key; that of --cert unless given")
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
 
 	add := &cobra.Command{
-		Use: "add <name>", Short: "Add a user, or give one another password", Args: cobra.ExactArgs(1),
+		Use: "add <name>", Short: "Add a user, or give one another password", Args: oneArg,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.with(cmd.Context(), vfs.OS, func(ctx context.Context, c *protocol.Client) error { return f.add(ctx, vfs.OS, c, args[0]) })
 		},
@@ -75,7 +74,7 @@ func newUserCommand(p process) *cobra.Command {
 	add.Flags().IntVar(&f.iterations, "iterations", sasl.MinIterations, "iterations of the hash, from 4096 to 16384")
 	_ = add.MarkFlagRequired("password-file")
 	remove := &cobra.Command{
-		Use: "remove <name>", Short: "Remove a user", Args: cobra.ExactArgs(1),
+		Use: "remove <name>", Short: "Remove a user", Args: oneArg,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.with(cmd.Context(), vfs.OS, func(ctx context.Context, c *protocol.Client) error { return f.remove(ctx, c, args[0]) })
 		},
