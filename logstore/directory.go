@@ -97,7 +97,10 @@ func (d *logDir) fail(err error) {
 	if !d.offline.CompareAndSwap(nil, &err) {
 		return
 	}
-	d.store.o.Log.Error().Str("dir", d.path).Err(err).Msg("log directory is offline")
+	last := int(d.store.offlineDirs.Add(1)) == len(d.store.o.Dirs)
+	if !last || !d.store.opening.Load() { // a start without any directory ends with this error
+		d.store.o.Log.Error().Str("dir", d.path).Err(err).Msg("log directory is offline")
+	}
 	if d.store.o.OnDirOffline != nil {
 		d.store.background.Go(func() { d.store.o.OnDirOffline(d.path, err) })
 	}

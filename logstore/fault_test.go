@@ -1,6 +1,7 @@
 package logstore
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -8,6 +9,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+
+	"github.com/rs/zerolog"
 
 	"grete/internal/vfs"
 )
@@ -234,6 +237,32 @@ func TestLockedDirectoryIsRefused(t *testing.T) {
 	}
 	must(t, s.Close())
 	must(t, openTest(t, testOptions(mem)).Close())
+}
+
+// A start without any directory that can be used ends with one line, which is its error; one that goes on without some of
+// them tells of each.
+func TestOfflineDirectoriesOfAStartAreToldOnce(t *testing.T) {
+	for _, tt := range []struct {
+		dirs         []string
+		fails, tells int
+	}{
+		{[]string{"/bad"}, 1, 0},
+		{[]string{"/bad", "/bad2"}, 1, 1},
+		{[]string{"/bad", testDir}, 0, 1},
+		{[]string{testDir, "/bad", "/bad2"}, 0, 2},
+	} {
+		faulty, log := vfs.NewFaulty(vfs.NewMem()), &bytes.Buffer{}
+		faulty.Inject(vfs.FailMatching(func(op vfs.Op) bool { return strings.HasPrefix(op.Name, "/bad") }, syscall.EACCES))
+		o := testOptions(faulty)
+		o.Dirs, o.Log = tt.dirs, zerolog.New(log)
+		s, err := Open(context.Background(), o)
+		if err == nil {
+			must(t, s.Close())
+		}
+		if (err != nil) != (tt.fails > 0) || err != nil && !errors.Is(err, ErrOffline) || strings.Count(log.String(), "log directory is offline") != tt.tells {
+			t.Errorf("%v: %v, and in the log\n%s", tt.dirs, err, log)
+		}
+	}
 }
 
 func TestUnreadableDirectoryLeavesOthersServing(t *testing.T) {

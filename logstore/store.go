@@ -37,6 +37,8 @@ type Store struct {
 	trouble    *trouble
 	// noDescriptorsMs is when descriptors last lacked; 0: never.
 	noDescriptorsMs atomic.Int64
+	opening         atomic.Bool
+	offlineDirs     atomic.Int32 // of dirs
 	asides          atomic.Int64 // names made by uniqueName: the clock may stand still
 	closeOnce       sync.Once
 	closeErr        error
@@ -48,7 +50,10 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s := &Store{o: o, files: newFileCache(o.FS, o.MaxOpenFiles, o.FileMemory), logs: map[ID]*Log{}, futures: map[ID]*Log{}, stop: make(chan struct{}), trouble: newTrouble(o.Clock)}
 	s.cleaner = newCleaner(s)
 	s.scrubber.store, s.scrubber.throttle.clock = s, o.Clock
-	if err := s.open(ctx); err != nil {
+	s.opening.Store(true)
+	err := s.open(ctx)
+	s.opening.Store(false)
+	if err != nil {
 		s.background.Wait()
 		return nil, errors.Join(err, s.unlock())
 	}

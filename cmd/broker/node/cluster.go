@@ -24,7 +24,7 @@ func (n *Node) startController(ctx context.Context) error {
 		NodeID: cfg.NodeID, ClusterID: n.clusterID, Voters: n.firstVoters(), Log: log, FS: n.o.FS, Dir: metadataLogDir(log.Dir()),
 		DirectoryID: n.directoryID(), Listeners: n.controllerEndpoints(), QuorumListener: n.quorumListener(), OnMembers: n.poll,
 		Clock: n.o.Clock, Rand: n.newRand(), Logger: n.o.Log, Config: cfg.Layers,
-		OnImage: n.applyImage, OnFailure: n.fail, OnTimeout: func(int32) { n.metrics.Controller.TimedOutSessions.Add(1) }, Probe: n.probe, Unseen: n.unseen,
+		OnImage: n.applyImage, OnFailure: n.failQuorum, OnTimeout: func(int32) { n.metrics.Controller.TimedOutSessions.Add(1) }, Probe: n.probe, Unseen: n.unseen,
 		Answering: n.answering, Bootstrap: n.bootstrap,
 	}
 	peers := n.connect(&o)

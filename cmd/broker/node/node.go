@@ -72,6 +72,7 @@ type Node struct {
 	stops       []stop // what was started
 	leaving     sync.Once
 	failed      chan error
+	abandon     context.CancelCauseFunc         // ends a start that cannot succeed any more
 	offlineTo   atomic.Pointer[replica.Manager] // replicas, once they are to hear of failed directories
 	offlineDirs atomic.Int32
 	leaversTo   atomic.Pointer[controller.Lifecycle] // lifecycle, once it is to hear of brokers that stop
@@ -92,13 +93,22 @@ type step struct {
 // Start runs a broker until Stop. Its errors are one line that says what is in the way.
 func Start(ctx context.Context, o Options) (*Node, error) {
 	o.fill()
-	n := &Node{o: o, metrics: metrics.New(o.Clock), authorizer: newAuthorizer(o), failed: make(chan error, 1), progress: progress{clock: o.Clock}}
+	caller := ctx
+	ctx, abandon := context.WithCancelCause(ctx)
+	defer abandon(nil)
+	n := &Node{o: o, abandon: abandon, metrics: metrics.New(o.Clock), authorizer: newAuthorizer(o), failed: make(chan error, 1), progress: progress{clock: o.Clock}}
 	for _, s := range n.steps() {
 		n.progress.doing(s.doing)
 		if err := s.run(ctx); err != nil {
+			if caller.Err() == nil && ctx.Err() != nil { // the step was waiting in vain
+				err = context.Cause(ctx)
+			}
 			stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 			defer cancel()
-			return nil, errors.Join(err, n.Stop(stopCtx))
+			if stopped := n.Stop(stopCtx); !errors.Is(stopped, err) { // else it says the same again
+				err = errors.Join(err, stopped)
+			}
+			return nil, err
 		}
 	}
 	n.progress.done()
@@ -161,6 +171,12 @@ func (n *Node) Stop(ctx context.Context) error {
 
 // Failed delivers the error after which the broker cannot go on.
 func (n *Node) Failed() <-chan error { return n.failed }
+
+// failQuorum is told that the metadata log failed: during the start nothing else would end the wait for its leader.
+func (n *Node) failQuorum(err error) {
+	n.abandon(err)
+	n.fail(err)
+}
 
 func (n *Node) fail(err error) {
 	select {

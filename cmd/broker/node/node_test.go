@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"net"
 	"runtime"
@@ -165,6 +166,23 @@ func TestTopicsAreCreatedWhenFirstNamed(t *testing.T) {
 		if err != nil || resp.Topics[0].ErrorCode != 3 {
 			t.Fatalf("%+v, %v", resp, err)
 		}
+	}
+}
+
+// A node that cannot write its metadata log ends its start with that, and does not wait for a leader that cannot come.
+func TestStartEndsWithItsMetadataLog(t *testing.T) {
+	disk := vfs.NewMem()
+	stopNode(t, start(t, options(t, disk)))
+	faulty := vfs.NewFaulty(disk)
+	faulty.Inject(vfs.FailMatching(func(o vfs.Op) bool { return strings.HasSuffix(o.Name, "quorum-state.tmp") }, syscall.EACCES))
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	n, err := Start(ctx, options(t, faulty))
+	if err == nil {
+		stopNode(t, n)
+	}
+	if !errors.Is(err, syscall.EACCES) || ctx.Err() != nil || strings.Contains(err.Error(), "\n") {
+		t.Error(err)
 	}
 }
 
