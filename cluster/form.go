@@ -1,4 +1,5 @@
-// Package cluster brings the nodes of a cluster together before there is a metadata quorum: which cluster it is, and who begins it.
+// Package cluster brings the nodes of a cluster together before there is a metadata quorum: which cluster it is, and
+// who begins it.
 package cluster
 
 import (
@@ -62,10 +63,11 @@ type FormOptions struct {
 	NodeID      int32
 	Incarnation uuid.UUID // of this run: tells this node's own answer from that of another of the same id
 	ClusterID   string    // in its directories; "" when they are empty
-	// Seeds are the nodes that may know, as far as they are known now. The first of them begins the cluster, if nobody knows one.
+	// Seeds are the nodes that may know, as far as they are known now. The first of them begins the cluster, if nobody
+	// knows one.
 	Seeds func() []Seed
-	// Needed is how many of the seeds must be there, and have the same seeds, before a cluster is begun, the first included.
-	// Never: this node begins none.
+	// Needed is how many of the seeds must be there, and have the same seeds, before a cluster is begun, the first
+	// included. Never: this node begins none.
 	Needed int
 	// Ask sends a request to a controller listener.
 	Ask   func(ctx context.Context, address string, req *protocol.FormRequest) (*protocol.FormResponse, error)
@@ -80,9 +82,10 @@ type FormOptions struct {
 	Log   zerolog.Logger
 }
 
-// Form returns the id of the cluster that the seeds know. A node that knows it only asks, once, whether somebody contradicts. Otherwise it
-// waits until a seed knows; or, when enough are there and none does, the first of them draws it: then begins is true, and the cluster
-// is this node alone until others join. They learn it when that node's Knowledge has it, which must not be before it is on disk.
+// Form returns the id of the cluster that the seeds know. A node that knows it only asks, once, whether somebody
+// contradicts. Otherwise it waits until a seed knows; or, when enough are there and none does, the first of them draws
+// it: then begins is true, and the cluster is this node alone until others join. They learn it when that node's
+// Knowledge has it, which must not be before it is on disk.
 func Form(ctx context.Context, o FormOptions) (clusterID string, begins bool, err error) {
 	f := former{o}
 	waiting, said := "", time.Time{}
@@ -122,7 +125,8 @@ type round struct {
 	expecting  []string // were started with another gossip.expect
 }
 
-// askAll asks every seed at the same time. Its own answer tells the node which seed it is; another's at its own address, that its id is taken.
+// askAll asks every seed at the same time. Its own answer tells the node which seed it is; another's at its own
+// address, that its id is taken.
 func (f *former) askAll(ctx context.Context) *round {
 	ctx, cancel := clock.WithTimeout(ctx, f.o.Clock, askTimeout)
 	defer cancel()
@@ -188,7 +192,8 @@ func (r *round) judge(o FormOptions) (id string, err error) {
 	return id, nil
 }
 
-// agree refuses a new node that expects another number of nodes than all that know the cluster and say how many they expected.
+// agree refuses a new node that expects another number of nodes than all that know the cluster and say how many they
+// expected.
 func (r *round) agree(expect int32) (err error) {
 	for _, a := range r.answers {
 		switch {

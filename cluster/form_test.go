@@ -73,8 +73,8 @@ func newElectorate(seeds []Seed, ids ...int32) *electorate {
 	return e
 }
 
-// The first of the nodes draws the id, once, when most are there; the others take it, those that come later too. Whether ids or only addresses are
-// known makes no difference.
+// The first of the nodes draws the id, once, when most are there; the others take it, those that come later too.
+// Whether ids or only addresses are known makes no difference.
 func TestFormDrawsOnce(t *testing.T) {
 	for _, seeds := range [][]Seed{voters, unnamed} {
 		e := newElectorate(seeds, 2, 3)
@@ -162,7 +162,8 @@ func TestFormRefuses(t *testing.T) {
 	}
 }
 
-// What a node waits for is said at once and every half minute, with the seeds of gossip that are silent; how a cluster is begun, to whom found nobody.
+// What a node waits for is said at once and every half minute, with the seeds of gossip that are silent; how a cluster
+// is begun, to whom found nobody.
 func TestFormSaysWhatItWaitsFor(t *testing.T) {
 	const advice = "gossip.expect begins a cluster"
 	refused := Unjoined{"b:7946", "no answer: connection refused", false}
@@ -201,7 +202,8 @@ func TestFormSaysWhatItWaitsFor(t *testing.T) {
 	}
 }
 
-// Nodes that know different seeds for a moment do not begin two clusters: a consent binds as long as somebody may rely on it.
+// Nodes that know different seeds for a moment do not begin two clusters: a consent binds as long as somebody may rely
+// on it.
 func TestConsentBinds(t *testing.T) {
 	manual := clock.NewManual(time.Unix(0, 0))
 	seeds := []Seed{{1, "1"}, {2, "2"}, {3, "3"}}

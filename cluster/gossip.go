@@ -44,7 +44,8 @@ type GossipOptions struct {
 	Dial      func(ctx context.Context, address string) (net.Conn, error)
 	Clock     clock.Clock
 	Log       zerolog.Logger
-	// Stretch makes all of gossip's times that many times as long, for a simulation whose other times are; below 2 they are as they are.
+	// Stretch makes all of gossip's times that many times as long, for a simulation whose other times are; below 2 they
+	// are as they are.
 	Stretch int
 	// OnGone is told of a node that gossip has given up; it must not block.
 	OnGone func(Peer)
@@ -61,7 +62,8 @@ const (
 )
 
 const (
-	// The pace of failure detection: a silent node is suspected after probeInterval and probeTimeout, and given up within a second or two.
+	// The pace of failure detection: a silent node is suspected after probeInterval and probeTimeout, and given up
+	// within a second or two.
 	probeInterval = 300 * time.Millisecond
 	probeTimeout  = 150 * time.Millisecond
 	forgetAfter   = time.Minute
@@ -72,8 +74,8 @@ const (
 	updateTimeout = time.Millisecond // it goes out in any case
 )
 
-// Gossip is Membership over memberlist, which tells time and draws chance by itself: what it says is advice. Under testing/synctest its time
-// is the test's.
+// Gossip is Membership over memberlist, which tells time and draws chance by itself: what it says is advice. Under
+// testing/synctest its time is the test's.
 type Gossip struct {
 	o         GossipOptions
 	list      *memberlist.Memberlist
@@ -98,7 +100,8 @@ type known struct {
 	gone    time.Time // when it was given up
 }
 
-// StartGossip opens gossip and begins to ask the seeds. That none of them is there is no error: they are asked again until Close.
+// StartGossip opens gossip and begins to ask the seeds. That none of them is there is no error: they are asked again
+// until Close.
 func StartGossip(ctx context.Context, o GossipOptions) (*Gossip, error) {
 	if _, err := o.Self.encode(); err != nil {
 		return nil, err
@@ -136,7 +139,8 @@ func (g *Gossip) stretch(d time.Duration) time.Duration {
 	return d * time.Duration(max(g.o.Stretch, 1))
 }
 
-// join asks the seeds that are not there, each once; answered has when each has answered last, since one may be this node, by another name.
+// join asks the seeds that are not there, each once; answered has when each has answered last, since one may be this
+// node, by another name.
 func (g *Gossip) join(answered map[string]time.Time) {
 	for _, seed := range g.o.Join {
 		if at, ok := answered[seed]; g.reached(seed) || ok && g.o.Clock.Now().Sub(at) < g.stretch(answerLasts) {

@@ -18,8 +18,8 @@ const (
 
 const crcHeaderBytes = 5
 
-// soundPacket refuses, where packets are not encrypted, what our nodes never send: compressed messages, which may be bombs, messages of
-// users, labels, and compounds within compounds.
+// soundPacket refuses, where packets are not encrypted, what our nodes never send: compressed messages, which may be
+// bombs, messages of users, labels, and compounds within compounds.
 func soundPacket(b []byte) bool {
 	if len(b) > crcHeaderBytes && b[0] == crcKind {
 		b = b[crcHeaderBytes:]

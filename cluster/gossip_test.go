@@ -151,7 +151,8 @@ func three(t testing.TB, key []byte, lossPercent int) []*gossiper {
 	return all
 }
 
-// Nodes find each other through one seed, tell each other what they are and which cluster they made, and notice who leaves and who dies.
+// Nodes find each other through one seed, tell each other what they are and which cluster they made, and notice who
+// leaves and who dies.
 func TestGossipFindsAndLoses(t *testing.T) {
 	for _, key := range [][]byte{nil, bytes.Repeat([]byte("k"), 32)} {
 		all := three(t, key, 0)
@@ -308,7 +309,8 @@ func bomb() []byte {
 	return encoded(9, map[string]any{"Algo": 0, "Buf": b.Bytes()})
 }
 
-// Bombs, lies about lengths, messages that never end and noise have no effect, cost no memory, and are logged a few times.
+// Bombs, lies about lengths, messages that never end and noise have no effect, cost no memory, and are logged a few
+// times.
 func TestGossipRefusesBadInput(t *testing.T) {
 	g := gossip(t, node(1), nil, 0)
 	explosive := bomb()

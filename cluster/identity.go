@@ -29,8 +29,8 @@ const (
 // ErrNotProven: the node that answered has not got the cluster's key.
 var ErrNotProven = errors.New("the node does not know the cluster's key")
 
-// IncarnationOf is the incarnation id of a broker's run: everybody may know it, as it is in the metadata log, but only the run itself knows
-// what it was made of.
+// IncarnationOf is the incarnation id of a broker's run: everybody may know it, as it is in the metadata log, but only
+// the run itself knows what it was made of.
 func IncarnationOf(secret []byte) uuid.UUID {
 	return uuid.New(func(p []byte) {
 		sum := sha256.Sum256(secret)
@@ -142,8 +142,9 @@ func (i *Identity) claim(req *protocol.HelloRequest) (p *protocol.Peer, code int
 
 // Receive answers a Hello that came on connection conn. Without peer in the answer the connection is nobody's yet.
 //
-// With a key the sender has to show that it has it. Without one, and if ask says so, a node whose address is known is asked there, which may take
-// vouchTimeout; one that nobody can ask, or that does not answer there (it may have moved), is taken in unproven, and gets no say in the quorum.
+// With a key the sender has to show that it has it. Without one, and if ask says so, a node whose address is known is
+// asked there, which may take vouchTimeout; one that nobody can ask, or that does not answer there (it may have moved),
+// is taken in unproven, and gets no say in the quorum.
 func (i *Identity) Receive(ctx context.Context, conn uint64, req *protocol.HelloRequest, ask bool) (*protocol.HelloResponse, *protocol.Peer) {
 	peer, code := i.claim(req)
 	switch {
@@ -200,8 +201,8 @@ func refusal(err error) int16 {
 	return kerr.ClusterAuthorizationFailed.Code
 }
 
-// vouched asks the node that a Hello names, where it is known to listen: who cannot answer there is not that node. false without error: nobody
-// knows where it listens, or it does not answer.
+// vouched asks the node that a Hello names, where it is known to listen: who cannot answer there is not that node.
+// false without error: nobody knows where it listens, or it does not answer.
 func (i *Identity) vouched(ctx context.Context, req *protocol.HelloRequest) (bool, error) {
 	select {
 	case i.vouching <- struct{}{}:

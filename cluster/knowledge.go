@@ -15,9 +15,9 @@ const promiseLasts = 2 * askTimeout
 
 // Knowledge is what a node answers to those that look for their cluster.
 //
-// Where gossip finds the seeds, two nodes may know different ones for a while, and each be the first of its own. So that they do not begin two
-// clusters, a node that has consented to one set of seeds neither consents to another nor begins with another, as long as that consent may be
-// relied on; and one that has begun consents to nothing.
+// Where gossip finds the seeds, two nodes may know different ones for a while, and each be the first of its own. So
+// that they do not begin two clusters, a node that has consented to one set of seeds neither consents to another nor
+// begins with another, as long as that consent may be relied on; and one that has begun consents to nothing.
 type Knowledge struct {
 	Expect int32 // gossip.expect, 0: none; not changed once the node answers
 

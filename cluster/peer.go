@@ -17,7 +17,8 @@ type Peer struct {
 	ClusterID   string // "": it knows none yet
 	Incarnation uuid.UUID
 	Roles       Roles
-	// Controller and Broker are host:port of its first controller listener and of its inter-broker listener; "" where there is none.
+	// Controller and Broker are host:port of its first controller listener and of its inter-broker listener; "" where
+	// there is none.
 	Controller, Broker string
 }
 

@@ -156,8 +156,8 @@ func (p *parked) answer(err error) {
 	p.replies = nil
 }
 
-// release answers once everything in the log now is committed, at once where it is: under the shard's own leadership, for under another
-// the log may hold other records.
+// release answers once everything in the log now is committed, at once where it is: under the shard's own leadership,
+// for under another the log may hold other records.
 func (s *shard[M]) release(replies []Reply) {
 	if len(replies) == 0 {
 		return

@@ -25,7 +25,8 @@ func (l *lendingLog) Read(offset int64, maxBytes int) ([]byte, error) {
 	return l.Log.Read(offset, maxBytes)
 }
 
-// A load borrows its buffer, and for a compressed batch what may be held of it. A record that inflates to more ends the load before it is held; it was read whole, up to a GiB.
+// A load borrows its buffer, and for a compressed batch what may be held of it. A record that inflates to more ends the
+// load before it is held; it was read whole, up to a GiB.
 func TestLoadBorrows(t *testing.T) {
 	for name, c := range map[string]struct {
 		sizeBytes int

@@ -9,8 +9,8 @@ import "grete/protocol/batch"
 type PartitionLog interface {
 	// Append writes one batch as leader of epoch and returns the offset after it.
 	Append(epoch int32, b batch.Batch) (end int64, err error)
-	// AppendGuarded writes a batch of a producer's transaction; guard must still be the log's proof that the transaction
-	// is open, unless it is 0: then none is asked for.
+	// AppendGuarded writes a batch of a producer's transaction; guard must still be the log's proof that the
+	// transaction is open, unless it is 0: then none is asked for.
 	AppendGuarded(epoch int32, b batch.Batch, guard uint64) (end int64, err error)
 	// AppendMarker writes a batch that ends a producer's transaction of that version (transaction.version).
 	AppendMarker(epoch int32, b batch.Batch, transactionVersion int8) (end int64, err error)

@@ -9,8 +9,8 @@ type Machine interface {
 	EndTransaction(producerID int64, committed bool)
 	// Loaded is called once, after the last record of the log: the place to set timers.
 	Loaded(tx *Tx)
-	// Unloaded is called once, when leadership is lost: it answers what is parked, with errors; its replies are released
-	// at once, its records dropped.
+	// Unloaded is called once, when leadership is lost: it answers what is parked, with errors; its replies are
+	// released at once, its records dropped.
 	Unloaded(tx *Tx)
 }
 
@@ -27,14 +27,14 @@ type Op[M Machine] struct {
 	Key string
 	// Blind operations do not read what other blind operations of the same key write, so these can share one too.
 	Blind bool
-	// Continues marks an operation that the shard itself sends, to go on with what it began. The bounds of the shard never
-	// refuse it: no client would repeat it. The shard must bound how many it has under way.
+	// Continues marks an operation that the shard itself sends, to go on with what it began. The bounds of the shard
+	// never refuse it: no client would repeat it. The shard must bound how many it has under way.
 	Continues bool
 	// Background operations never run on the goroutine that submits them: an idle shard gets a goroutine of its own.
 	Background bool
 	// Run decides. It is called exactly once, unless Refuse is.
 	Run func(M, *Tx)
-	// Refuse is called instead of Run when the shard cannot serve. An operation that Continues is refused only because its
-	// shard's leadership has ended; the next leader begins anew with what the log says.
+	// Refuse is called instead of Run when the shard cannot serve. An operation that Continues is refused only because
+	// its shard's leadership has ended; the next leader begins anew with what the log says.
 	Refuse func(error)
 }

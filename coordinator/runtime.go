@@ -16,7 +16,8 @@ import (
 // maxLoads is how many shards read their logs at a time.
 const maxLoads = 2
 
-// maxInflatedBytes bounds what a load holds of one compressed batch: a record that is larger ends it, as one that is damaged does.
+// maxInflatedBytes bounds what a load holds of one compressed batch: a record that is larger ends it, as one that is
+// damaged does.
 const maxInflatedBytes = 32 << 20
 
 // Options make a Runtime; names in comments are Kafka's.

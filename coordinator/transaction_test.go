@@ -26,8 +26,8 @@ func (b *bench) batches() []batch.Batch {
 	return out
 }
 
-// Records of a producer's transaction, and its marker, have batches of their own in Kafka's form, whatever is queued with
-// them; the state hears of the marker now and when it is loaded again.
+// Records of a producer's transaction, and its marker, have batches of their own in Kafka's form, whatever is queued
+// with them; the state hears of the marker now and when it is loaded again.
 func TestTransactionsHaveTheirOwnBatches(t *testing.T) {
 	b := newBench(t)
 	p := Producer{ID: 7, Epoch: 3}

@@ -17,8 +17,8 @@ const (
 	noAuthorizerOnController = "No Authorizer is configured."
 )
 
-// aclElement is what of an ACL or a filter is an enumeration. The value 0, UNKNOWN, closes the connection, as in Kafka's
-// request constructors; values that nobody knows pass.
+// aclElement is what of an ACL or a filter is an enumeration. The value 0, UNKNOWN, closes the connection, as in
+// Kafka's request constructors; values that nobody knows pass.
 type aclElement struct {
 	resource   kmsg.ACLResourceType
 	pattern    kmsg.ACLResourcePatternType

@@ -11,8 +11,8 @@ import (
 	"grete/protocol"
 )
 
-// AlterReplicaLogDirs serves versions 1–2: it begins to move replicas of this broker to other log directories. A partition that is named
-// for several goes to the last.
+// AlterReplicaLogDirs serves versions 1–2: it begins to move replicas of this broker to other log directories. A
+// partition that is named for several goes to the last.
 func AlterReplicaLogDirs(b *Broker, _ context.Context, r *protocol.Request) {
 	req := r.Body.(*kmsg.AlterReplicaLogDirsRequest)
 	resp := req.ResponseKind().(*kmsg.AlterReplicaLogDirsResponse)

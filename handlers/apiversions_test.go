@@ -106,7 +106,8 @@ func TestApiVersionsToTheWrongBroker(t *testing.T) {
 	}
 }
 
-// Tools guess a broker's version from its keys (kcl's misc probe-version, kminion's cluster_version). Of Kafka 4.2 on they know no difference.
+// Tools guess a broker's version from its keys (kcl's misc probe-version, kminion's cluster_version). Of Kafka 4.2 on
+// they know no difference.
 func TestGuessedVersion(t *testing.T) {
 	resp := kmsg.NewPtrApiVersionsResponse()
 	announced := map[int16]bool{}

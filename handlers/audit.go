@@ -39,7 +39,8 @@ func NewAuthorizer(rules acl.Rules, c clock.Clock, log zerolog.Logger) *Authoriz
 	return &Authorizer{rules: rules, clock: c, log: log}
 }
 
-// Denials is how many there were since the start, those without a line of their own included. A nil Authorizer denies nothing.
+// Denials is how many there were since the start, those without a line of their own included. A nil Authorizer denies
+// nothing.
 func (a *Authorizer) Denials() int64 {
 	if a == nil {
 		return 0

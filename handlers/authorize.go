@@ -91,15 +91,15 @@ func (b *Broker) mayAny(r *protocol.Request, op kmsg.ACLOperation, t kmsg.ACLRes
 	return false
 }
 
-// trusted says whether the connection is that of a node of the cluster: one that has proven to be it, or the registered run of a broker
-// (adr/0009). Nodes need no ACL for what they ask each other.
+// trusted says whether the connection is that of a node of the cluster: one that has proven to be it, or the registered
+// run of a broker (adr/0009). Nodes need no ACL for what they ask each other.
 func trusted(im *metadata.Image, c *protocol.Conn) bool {
 	p := c.Peer()
 	return p != nil && (p.Proven || isRun(im, p, p.NodeID))
 }
 
-// mayEnter says whether a connection to a controller listener may do what only nodes of the cluster do: it has proven to be one, or its principal has
-// CLUSTER_ACTION, as Kafka wants it. Without an authorizer nothing but adr/0009 counts.
+// mayEnter says whether a connection to a controller listener may do what only nodes of the cluster do: it has proven
+// to be one, or its principal has CLUSTER_ACTION, as Kafka wants it. Without an authorizer nothing but adr/0009 counts.
 func (b *Broker) mayEnter(r *protocol.Request) bool {
 	return b.mayCluster(r, kmsg.ACLOperationClusterAction)
 }
@@ -166,8 +166,8 @@ func (b *Broker) permitted(r *protocol.Request, t kmsg.ACLResourceType, name str
 	return out
 }
 
-// topicPermissions and clusterPermissions are the authorized operations of those resources. Of a cluster that the client
-// may not describe nothing is told.
+// topicPermissions and clusterPermissions are the authorized operations of those resources. Of a cluster that the
+// client may not describe nothing is told.
 func (b *Broker) topicPermissions(r *protocol.Request, name string) int32 {
 	return b.permitted(r, kmsg.ACLResourceTypeTopic, name, topicOperations)
 }

@@ -53,7 +53,8 @@ func authorizeDescribeGroups(b *Broker, r *protocol.Request) bool {
 	return true
 }
 
-// authorizeListGroups shows all groups to those who may describe the cluster, to others the groups that they may describe.
+// authorizeListGroups shows all groups to those who may describe the cluster, to others the groups that they may
+// describe.
 func authorizeListGroups(b *Broker, r *protocol.Request) bool {
 	if b.clusterAllows(r, kmsg.ACLOperationDescribe) {
 		return true

@@ -58,8 +58,8 @@ var openAPIs = map[int16]string{
 	60: "Kafka tells everybody which brokers there are; what may be done is told to those who may know",
 }
 
-// Each API at each version, asked by a client that may do nothing: Kafka's codes for a denial and nothing else; and a topic, group or transaction that
-// exists looks as one that does not.
+// Each API at each version, asked by a client that may do nothing: Kafka's codes for a denial and nothing else; and a
+// topic, group or transaction that exists looks as one that does not.
 func TestWithoutRights(t *testing.T) {
 	r, _ := guarded(t, acl.Rules{})
 	r.createTopic("seen", 1)
@@ -231,7 +231,8 @@ func allow(id byte, op kmsg.ACLOperation, t kmsg.ACLResourceType, name string) *
 	}
 }
 
-// While ACLs change, requests on many connections are decided by those before or after; the next request after a change by those after it.
+// While ACLs change, requests on many connections are decided by those before or after; the next request after a change
+// by those after it.
 func TestACLsChangeWhileRequestsRun(t *testing.T) {
 	r, _ := guarded(t, acl.Rules{})
 	r.createTopic("t", 1)
@@ -276,7 +277,8 @@ func TestACLsChangeWhileRequestsRun(t *testing.T) {
 	busy.Wait()
 }
 
-// A denial is a line with what one wants to know of it; many within a second are counted, and names of clients do not fill the log.
+// A denial is a line with what one wants to know of it; many within a second are counted, and names of clients do not
+// fill the log.
 func TestDenialsAreLogged(t *testing.T) {
 	r, log := guarded(t, acl.Rules{})
 	c := clock.NewManual(time.Unix(1, 0))

@@ -121,8 +121,8 @@ func authorizeDescribeProducers(b *Broker, r *protocol.Request) bool {
 	return true
 }
 
-// authorizeCreateTopics: creating topics is allowed for the cluster or for the topic. What a created topic's settings are
-// is told to those who may describe them.
+// authorizeCreateTopics: creating topics is allowed for the cluster or for the topic. What a created topic's settings
+// are is told to those who may describe them.
 func authorizeCreateTopics(b *Broker, r *protocol.Request) bool {
 	if b.Authorizer == nil {
 		return true
@@ -172,7 +172,8 @@ func authorizeCreatePartitions(b *Broker, r *protocol.Request) bool {
 	return true
 }
 
-// authorizeDeleteTopics: a client that may not describe a topic does not learn whether it exists, nor its name by its id.
+// authorizeDeleteTopics: a client that may not describe a topic does not learn whether it exists, nor its name by its
+// id.
 func authorizeDeleteTopics(b *Broker, r *protocol.Request) bool {
 	if b.clusterAllows(r, kmsg.ACLOperationDelete) {
 		return true

@@ -49,7 +49,8 @@ func BenchmarkProduce(b *testing.B) {
 	}
 }
 
-// BenchmarkMay is what a small Produce pays for authorization beside BenchmarkProduce: to ask whether the client may write, with 10,000 ACLs.
+// BenchmarkMay is what a small Produce pays for authorization beside BenchmarkProduce: to ask whether the client may
+// write, with 10,000 ACLs.
 func BenchmarkMay(b *testing.B) {
 	r, _ := guarded(b, acl.Rules{})
 	var records []metadata.Record

@@ -13,7 +13,8 @@ import (
 // groupVersionFeature is the cluster feature that turns the consumer protocol on.
 const groupVersionFeature = "group.version"
 
-// servesConsumerGroups tells whether the protocol of KIP-848 is on (group.version, group.coordinator.rebalance.protocols).
+// servesConsumerGroups tells whether the protocol of KIP-848 is on (group.version,
+// group.coordinator.rebalance.protocols).
 func (b *Broker) servesConsumerGroups() bool {
 	return b.Image().Feature(groupVersionFeature) >= 1 &&
 		slices.Contains(b.Static.List("group.coordinator.rebalance.protocols"), "consumer")

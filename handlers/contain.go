@@ -9,9 +9,9 @@ import (
 	"grete/protocol"
 )
 
-// contain keeps the panic of one request from ending the broker, where that request alone can be at fault: its connection
-// is closed, and the log has the stack. Below handlers a panic may have left a lock held or a log half-changed; then it is
-// not recovered (docs/adr/0004).
+// contain keeps the panic of one request from ending the broker, where that request alone can be at fault: its
+// connection is closed, and the log has the stack. Below handlers a panic may have left a lock held or a log
+// half-changed; then it is not recovered (docs/adr/0004).
 func (b *Broker) contain(r *protocol.Request) {
 	v := recover()
 	if v == nil {

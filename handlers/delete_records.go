@@ -11,8 +11,8 @@ import (
 	"grete/protocol"
 )
 
-// DeleteRecords serves versions 0–2: it answers when no replica has the records any more, or the request's timeout is over
-// (DelayedDeleteRecords).
+// DeleteRecords serves versions 0–2: it answers when no replica has the records any more, or the request's timeout is
+// over (DelayedDeleteRecords).
 func DeleteRecords(b *Broker, _ context.Context, r *protocol.Request) {
 	req := r.Body.(*kmsg.DeleteRecordsRequest)
 	resp := kmsg.NewPtrDeleteRecordsResponse()

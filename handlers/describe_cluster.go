@@ -63,7 +63,8 @@ func DescribeControllers(b *Broker, _ context.Context, r *protocol.Request) {
 // endpointTypes are written as Kafka's EndpointType.
 var endpointTypes = map[int8]string{brokerEndpoints: "BROKER", controllerEndpoints: "CONTROLLER"}
 
-// refuseEndpointType answers a client that asks for others than this listener has. Version 0, which cannot say so, asks for brokers.
+// refuseEndpointType answers a client that asks for others than this listener has. Version 0, which cannot say so, asks
+// for brokers.
 func (b *Broker) refuseEndpointType(r *protocol.Request, req *kmsg.DescribeClusterRequest, resp *kmsg.DescribeClusterResponse, here int8) bool {
 	asked := req.EndpointType
 	if r.Version < 1 {

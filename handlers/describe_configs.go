@@ -119,8 +119,8 @@ func (d *configDescription) broker(name string) ([]kmsg.DescribeConfigsResponseR
 	return append(all, d.dynamics(clusterDefault, config.FromClusterDefault, true)...), nil
 }
 
-// dynamics are values of one layer whose names are no properties of the static configuration. Names that nobody defined may be secrets of some
-// plugin: where they are listed, their values are hidden.
+// dynamics are values of one layer whose names are no properties of the static configuration. Names that nobody defined
+// may be secrets of some plugin: where they are listed, their values are hidden.
 func (d *configDescription) dynamics(values map[string]string, source config.Source, strangers bool) []kmsg.DescribeConfigsResponseResourceConfig {
 	var out []kmsg.DescribeConfigsResponseResourceConfig
 	for _, name := range slices.Sorted(maps.Keys(values)) {

@@ -102,7 +102,8 @@ func codeOf(err error) int16 {
 	return kerr.UnknownServerError.Code
 }
 
-// storageTrouble says for people why the disk refuses; nil where it does not. It names no path, which is none of a client's business.
+// storageTrouble says for people why the disk refuses; nil where it does not. It names no path, which is none of a
+// client's business.
 func storageTrouble(err error) *string {
 	for _, t := range []struct {
 		err  error

@@ -159,8 +159,8 @@ func (f *fetch) resolve(all []fetchTarget) {
 	}
 }
 
-// denied says whether the client may not read a partition: followers need the right of a node of the cluster. An id that
-// is unknown is told to be.
+// denied says whether the client may not read a partition: followers need the right of a node of the cluster. An id
+// that is unknown is told to be.
 func (f *fetch) denied(k fetchKey) bool {
 	if f.b.Authorizer == nil {
 		return false
@@ -185,7 +185,8 @@ func (f *fetch) setAside(to *[]absentPartition, i int, err error) {
 	*to = append(*to, absentPartition{int32(i), codeOf(err)})
 }
 
-// find looks for a target's partition. A session keeps the name that an id stood for, and Kafka says what has become of that name.
+// find looks for a target's partition. A session keeps the name that an id stood for, and Kafka says what has become of
+// that name.
 func (f *fetch) find(t *fetchTarget) (*replica.Partition, error) {
 	k := t.key
 	if !f.ctx.usesIDs {
@@ -261,8 +262,8 @@ func (f *fetch) failed(i int, err error) fetchAnswer {
 	return a
 }
 
-// note tells the partitions how far a follower is: its log agrees with theirs below the offsets that it asked for. Only a request's
-// first read counts, as nobody knows when the follower would have asked again.
+// note tells the partitions how far a follower is: its log agrees with theirs below the offsets that it asked for. Only
+// a request's first read counts, as nobody knows when the follower would have asked again.
 func (f *fetch) note(answers []fetchAnswer) {
 	if f.replicaID < 0 {
 		return

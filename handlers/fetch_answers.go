@@ -1,6 +1,7 @@
 package handlers
 
-// fetchAnswers are what a response says: of partitions that are known, and then of those that are not, which cost next to nothing.
+// fetchAnswers are what a response says: of partitions that are known, and then of those that are not, which cost next
+// to nothing.
 type fetchAnswers struct {
 	known  []fetchAnswer
 	absent []absentPartition

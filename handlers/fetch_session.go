@@ -185,7 +185,8 @@ func eachTarget(req *kmsg.FetchRequest, f func(fetchTarget)) {
 	}
 }
 
-// requestTargets lists a request's partitions in order; of one that is named twice the last counts, in the first's place.
+// requestTargets lists a request's partitions in order; of one that is named twice the last counts, in the first's
+// place.
 func requestTargets(req *kmsg.FetchRequest) []fetchTarget {
 	var seen lookup[partitionOfTopic]
 	var topics lookup[fetchKey]

@@ -13,8 +13,8 @@ const (
 	sessionPart = 4
 )
 
-// lend borrows for a session of so many partitions before it is made; false: there is no room for it. Replicas' sessions always have room.
-// What was not used for long goes first.
+// lend borrows for a session of so many partitions before it is made; false: there is no room for it. Replicas'
+// sessions always have room. What was not used for long goes first.
 func (c *FetchSessions) lend(s *fetchSession, partitions int) bool {
 	n := int64(partitions) * sessionPartitionBytes
 	c.mu.Lock()

@@ -73,8 +73,8 @@ func TestFetchSessionBound(t *testing.T) {
 	}
 }
 
-// What sessions remember is bounded in bytes: a client whose partitions find no room gets no session, a session that would grow beyond the bound
-// ends, replicas always have one, and what ends gives everything back.
+// What sessions remember is bounded in bytes: a client whose partitions find no room gets no session, a session that
+// would grow beyond the bound ends, replicas always have one, and what ends gives everything back.
 func TestFetchSessionsBorrow(t *testing.T) {
 	now := clock.NewManual(time.UnixMilli(1_000_000))
 	lends := memory.New(32 * 8000 * sessionPartitionBytes).Sessions // 8,000 partitions, of which a session has 2,000

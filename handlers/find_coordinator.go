@@ -96,8 +96,8 @@ func (b *Broker) refuseCoordinator(r *protocol.Request, kind int8, key string) i
 	return 0
 }
 
-// fillCoordinator names the leader of an internal topic's partition, or COORDINATOR_NOT_AVAILABLE while there is none; a
-// missing topic is made meanwhile.
+// fillCoordinator names the leader of an internal topic's partition, or COORDINATOR_NOT_AVAILABLE while there is none;
+// a missing topic is made meanwhile.
 func (b *Broker) fillCoordinator(c *kmsg.FindCoordinatorResponseCoordinator, topic string, partition int32, listener string) {
 	c.ErrorCode = kerr.CoordinatorNotAvailable.Code
 	t := b.Image().Topic(topic)

@@ -13,15 +13,17 @@ import (
 
 // Identity finds out who other nodes are (cluster.Identity).
 type Identity interface {
-	// Receive answers a Hello; without peer the connection is nobody's yet. ask: the node that it names may be asked, which takes time.
+	// Receive answers a Hello; without peer the connection is nobody's yet. ask: the node that it names may be asked,
+	// which takes time.
 	Receive(ctx context.Context, conn uint64, req *protocol.HelloRequest, ask bool) (*protocol.HelloResponse, *protocol.Peer)
 	// Vouch says whether a Hello was this node's.
 	Vouch(req *protocol.VouchRequest) *protocol.VouchResponse
 }
 
-// Hello takes in a connection of another node. On a listener for clients nobody is asked: what counts there is the secret of a broker's
-// incarnation, which each of its requests is judged by. On a controller listener it is proven who dials, on a goroutine that ends with the answer: it may take
-// another node's. The server bounds them as it bounds the requests in flight.
+// Hello takes in a connection of another node. On a listener for clients nobody is asked: what counts there is the
+// secret of a broker's incarnation, which each of its requests is judged by. On a controller listener it is proven who
+// dials, on a goroutine that ends with the answer: it may take another node's. The server bounds them as it bounds the
+// requests in flight.
 func Hello(b *Broker, ctx context.Context, r *protocol.Request) {
 	req := r.Body.(*protocol.HelloRequest)
 	if b.ForControllers {
@@ -52,8 +54,8 @@ func (b *Broker) welcome(r *protocol.Request, resp *protocol.HelloResponse, peer
 	r.Respond(resp)
 }
 
-// trust lets a node that is proven, or the registered run of a broker, use the memory that clients cannot take. A run that is registered after its
-// hello is trusted from its first fetch on.
+// trust lets a node that is proven, or the registered run of a broker, use the memory that clients cannot take. A run
+// that is registered after its hello is trusted from its first fetch on.
 func (b *Broker) trust(c *protocol.Conn, p *protocol.Peer) {
 	if p.Proven || isRun(b.Image(), p, p.NodeID) {
 		c.Trust()
@@ -74,8 +76,8 @@ func isRun(im *metadata.Image, p *protocol.Peer, id int32) bool {
 	return registered != nil && registered.Incarnation == p.Incarnation
 }
 
-// checkFollower says whether a fetch as replica id may move what a leader knows of that replica. Kafka wants CLUSTER_ACTION of followers, and
-// answers 29 without.
+// checkFollower says whether a fetch as replica id may move what a leader knows of that replica. Kafka wants
+// CLUSTER_ACTION of followers, and answers 29 without.
 func (b *Broker) checkFollower(c *protocol.Conn, id int32) error {
 	p := c.Peer()
 	switch {
@@ -90,9 +92,9 @@ func (b *Broker) checkFollower(c *protocol.Conn, id int32) error {
 	return kerr.TopicAuthorizationFailed
 }
 
-// mayDecide says whether a request that is decided by the controller may come from a node. Of itself a node may speak only for itself: a
-// registration for the run that says hello, and for what a broker does about its replicas the run that is registered. The requests of
-// clients are passed on by the brokers and controllers of the cluster.
+// mayDecide says whether a request that is decided by the controller may come from a node. Of itself a node may speak
+// only for itself: a registration for the run that says hello, and for what a broker does about its replicas the run
+// that is registered. The requests of clients are passed on by the brokers and controllers of the cluster.
 func mayDecide(im *metadata.Image, p *protocol.Peer, req kmsg.Request) bool {
 	if p == nil {
 		return false

@@ -53,7 +53,8 @@ func (w *wire) asFollower(version int16, id int32, epoch, offset int64) kmsg.Fet
 	return call[*kmsg.FetchResponse](w, version, req).Topics[0].Partitions[0]
 }
 
-// Whoever says that it is a follower has to be the registered run of that broker: a high watermark moves for nobody else.
+// Whoever says that it is a follower has to be the registered run of that broker: a high watermark moves for nobody
+// else.
 func TestFetchAsSomebodyElse(t *testing.T) {
 	r := followed(t)
 	req := produceRequest("t", 0, 1, records(t, batch.BuildOptions{}, "a"))

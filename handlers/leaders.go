@@ -17,8 +17,9 @@ func (l *leaderNodes) add(n *node) {
 	}
 }
 
-// leaderOf is who leads a partition, -1, -1 when unknown. A replica here hears of a new leader before the image does, and fails what waits
-// for acknowledgements at that moment; without one (nil) the metadata tells, by the topic's id if it has one.
+// leaderOf is who leads a partition, -1, -1 when unknown. A replica here hears of a new leader before the image does,
+// and fails what waits for acknowledgements at that moment; without one (nil) the metadata tells, by the topic's id if
+// it has one.
 func (b *Broker) leaderOf(here *replica.Partition, name string, id metadata.UUID, index int32) (leaderID, leaderEpoch int32) {
 	if here != nil {
 		return here.Leader()

@@ -21,7 +21,8 @@ var timestampSince = map[int64]int16{
 	replica.TimestampEarliestPending: 11,
 }
 
-// ListOffsets serves versions 1–11. Nothing is tiered, so that nothing waits and the timeout of version 10 is not needed.
+// ListOffsets serves versions 1–11. Nothing is tiered, so that nothing waits and the timeout of version 10 is not
+// needed.
 func ListOffsets(b *Broker, _ context.Context, r *protocol.Request) {
 	req := r.Body.(*kmsg.ListOffsetsRequest)
 	resp := kmsg.NewPtrListOffsetsResponse()

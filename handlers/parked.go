@@ -5,8 +5,8 @@ import (
 	"grete/internal/sched"
 )
 
-// parked is what every request that waits for partitions has: the first of what it waits for, its time and the end of its connection
-// ends the wait.
+// parked is what every request that waits for partitions has: the first of what it waits for, its time and the end of
+// its connection ends the wait.
 type parked struct {
 	mu    sched.Mutex // guards what it is part of, too
 	done  bool

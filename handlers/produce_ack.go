@@ -41,8 +41,8 @@ func (p *produce) awaitAll() {
 	p.arrived()
 }
 
-// releaseRecords gives back what the records lie in, once, before the first wait: they are in the log, and followers that the request waits for
-// need the memory, too.
+// releaseRecords gives back what the records lie in, once, before the first wait: they are in the log, and followers
+// that the request waits for need the memory, too.
 func (p *produce) releaseRecords() {
 	if p.acked.waits != nil {
 		return

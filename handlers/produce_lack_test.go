@@ -11,7 +11,8 @@ import (
 	"grete/internal/vfs"
 )
 
-// Where the disk refuses an append, an answer from version 8 on says why, in words that name no path; an older one has the code alone. It heals.
+// Where the disk refuses an append, an answer from version 8 on says why, in words that name no path; an older one has
+// the code alone. It heals.
 func TestProduceSaysWhatTheDiskLacks(t *testing.T) {
 	for lack, text := range map[error]string{
 		syscall.ENOSPC: "The log directory has no space left.", syscall.EDQUOT: "The log directory has no space left.",

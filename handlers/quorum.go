@@ -13,7 +13,8 @@ import (
 type Quorum interface {
 	// ClusterID is "" until the cluster is formed.
 	ClusterID() string
-	// Receive takes Raft's messages; respond is called once. Of a sender that is not proven to be who it says, only what cannot harm.
+	// Receive takes Raft's messages; respond is called once. Of a sender that is not proven to be who it says, only
+	// what cannot harm.
 	Receive(req *protocol.RaftRequest, proven bool, respond func(*protocol.RaftResponse))
 	// Decide decides a forwarded request here. It may take as long as the request's timeout.
 	Decide(ctx context.Context, p protocol.Principal, req kmsg.Request) (resp kmsg.Response, end int64, err error)
@@ -74,8 +75,8 @@ func Join(b *Broker, ctx context.Context, r *protocol.Request) {
 	}()
 }
 
-// Forward decides a request for another node. It runs on a goroutine of its own, which ends with the answer: those of one
-// connection must not wait for each other. The server bounds them as it bounds the requests in flight.
+// Forward decides a request for another node. It runs on a goroutine of its own, which ends with the answer: those of
+// one connection must not wait for each other. The server bounds them as it bounds the requests in flight.
 func Forward(b *Broker, ctx context.Context, r *protocol.Request) {
 	go forward(b, ctx, r)
 }

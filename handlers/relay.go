@@ -8,8 +8,8 @@ import (
 	"grete/protocol"
 )
 
-// relay makes the handler of a request that the active controller answers, and whose response has one place for an error: fail sets it when there is no
-// answer.
+// relay makes the handler of a request that the active controller answers, and whose response has one place for an
+// error: fail sets it when there is no answer.
 func relay[R kmsg.Response](fail func(resp R, code int16)) func(*Broker, context.Context, *protocol.Request) {
 	return func(b *Broker, ctx context.Context, r *protocol.Request) {
 		req := r.Body
@@ -33,8 +33,8 @@ var (
 	UpdateFeatures       = relay(func(r *kmsg.UpdateFeaturesResponse, code int16) { r.ErrorCode = code })
 )
 
-// local is Controller for a controller listener: what this node does not lead it does not pass on, so that who asks looks for the leader, as with Kafka's
-// controllers.
+// local is Controller for a controller listener: what this node does not lead it does not pass on, so that who asks
+// looks for the leader, as with Kafka's controllers.
 type local struct{ quorum Quorum }
 
 // NewLocalController answers with NOT_CONTROLLER on a node that does not lead.

@@ -15,8 +15,9 @@ import (
 	"grete/internal/sched"
 )
 
-// RemoteMarkers takes markers to partitions that other brokers lead: one WriteTxnMarkers per broker at a time, with all that gathered
-// meanwhile. What fails, the transaction coordinator sends again; there is at most one send per transaction and broker.
+// RemoteMarkers takes markers to partitions that other brokers lead: one WriteTxnMarkers per broker at a time, with all
+// that gathered meanwhile. What fails, the transaction coordinator sends again; there is at most one send per
+// transaction and broker.
 type RemoteMarkers struct {
 	others Others
 	clock  clock.Clock
@@ -45,8 +46,8 @@ type markerSend struct {
 const (
 	// maxMarkersPerRequest bounds the transactions of a request.
 	maxMarkersPerRequest = 1000
-	// maxWaitingMarkers bounds the partitions whose markers wait for one broker. More are refused with errMarkersFull: the
-	// transaction coordinator sends them again later, as it does what failed.
+	// maxWaitingMarkers bounds the partitions whose markers wait for one broker. More are refused with errMarkersFull:
+	// the transaction coordinator sends them again later, as it does what failed.
 	maxWaitingMarkers = 100_000
 )
 

@@ -11,8 +11,8 @@ import (
 	"grete/internal/clock"
 )
 
-// A broker that does not answer gathers a bounded number of markers; what comes beyond is refused at once, and when the broker
-// is back it is taken again.
+// A broker that does not answer gathers a bounded number of markers; what comes beyond is refused at once, and when the
+// broker is back it is taken again.
 func TestWaitingMarkersAreBounded(t *testing.T) {
 	asked, answer := make(chan struct{}), make(chan struct{})
 	others := Others{Timeout: 1 << 40, Call: func(context.Context, int32, kmsg.Request) (kmsg.Response, error) {

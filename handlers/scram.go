@@ -36,7 +36,8 @@ func AlterUserScramCredentials(b *Broker, ctx context.Context, r *protocol.Reque
 	r.Respond(resp)
 }
 
-// DescribeUserScramCredentials tells mechanisms and iterations of users, never salts or keys: of those that are named, or of all.
+// DescribeUserScramCredentials tells mechanisms and iterations of users, never salts or keys: of those that are named,
+// or of all.
 func DescribeUserScramCredentials(b *Broker, _ context.Context, r *protocol.Request) {
 	req := r.Body.(*kmsg.DescribeUserSCRAMCredentialsRequest)
 	resp := req.ResponseKind().(*kmsg.DescribeUserSCRAMCredentialsResponse)

@@ -8,7 +8,8 @@ import (
 	"grete/cluster/metadata"
 )
 
-// Each user is told once: what there is, that there is none, or that it was named twice. Salts and keys are not in the answer at all.
+// Each user is told once: what there is, that there is none, or that it was named twice. Salts and keys are not in the
+// answer at all.
 func TestDescribeUserScramCredentials(t *testing.T) {
 	r := newRig(t)
 	r.apply(

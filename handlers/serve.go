@@ -17,8 +17,8 @@ type apis struct {
 	rows map[int16]*API
 }
 
-// clientAPIs is what listeners for clients serve, controllerAPIs what controller listeners do. They are set by init because
-// ApiVersions, which is in the tables, shows them.
+// clientAPIs is what listeners for clients serve, controllerAPIs what controller listeners do. They are set by init
+// because ApiVersions, which is in the tables, shows them.
 var clientAPIs, controllerAPIs apis
 
 func init() {

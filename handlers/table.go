@@ -80,7 +80,8 @@ var table = []API{
 	{94, 0, 0, UnregisterController, wants(kmsg.ACLOperationAlter)},
 }
 
-// controllerTable is what a controller listener serves: to clients what Kafka's does, without its Raft, and what nodes ask each other.
+// controllerTable is what a controller listener serves: to clients what Kafka's does, without its Raft, and what nodes
+// ask each other.
 var controllerTable = []API{
 	{17, 0, 1, SASLHandshake, free},
 	{18, 0, 5, ApiVersions, free},
@@ -110,7 +111,8 @@ var controllerTable = []API{
 	{94, 0, 0, UnregisterController, wants(kmsg.ACLOperationAlter)},
 }
 
-// Requests of our own, which ApiVersions does not show: of brokers on listeners for clients, and of nodes on controller listeners.
+// Requests of our own, which ApiVersions does not show: of brokers on listeners for clients, and of nodes on controller
+// listeners.
 var (
 	brokersTable = []API{
 		{protocol.HelloKey, 0, 0, Hello, free},

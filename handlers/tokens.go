@@ -27,7 +27,8 @@ func (b *Broker) mayUser(r *protocol.Request, op kmsg.ACLOperation, user string)
 	return b.may(r, op, kmsg.ACLResourceTypeUser, user)
 }
 
-// CreateDelegationToken serves versions 1–3; the controller decides. For another than itself a client needs CREATE_TOKENS on that user (KIP-373).
+// CreateDelegationToken serves versions 1–3; the controller decides. For another than itself a client needs
+// CREATE_TOKENS on that user (KIP-373).
 func CreateDelegationToken(b *Broker, ctx context.Context, r *protocol.Request) {
 	req := r.Body.(*kmsg.CreateDelegationTokenRequest)
 	requester := r.Conn.Principal()
@@ -94,7 +95,8 @@ func changeToken[R kmsg.Response](b *Broker, ctx context.Context, r *protocol.Re
 	r.Respond(failed)
 }
 
-// DescribeDelegationToken serves versions 1–3, from this broker's image: tokens that are the client's, and those that it may describe.
+// DescribeDelegationToken serves versions 1–3, from this broker's image: tokens that are the client's, and those that
+// it may describe.
 func DescribeDelegationToken(b *Broker, _ context.Context, r *protocol.Request) {
 	req := r.Body.(*kmsg.DescribeDelegationTokenRequest)
 	resp := req.ResponseKind().(*kmsg.DescribeDelegationTokenResponse)

@@ -10,8 +10,8 @@ import (
 	"grete/protocol"
 )
 
-// changeInTime is change of a request that says how long it may take. One that may take no time has run out of it, as Kafka's controller finds before it
-// looks at anything else.
+// changeInTime is change of a request that says how long it may take. One that may take no time has run out of it, as
+// Kafka's controller finds before it looks at anything else.
 func (b *Broker) changeInTime(ctx context.Context, r *protocol.Request, req kmsg.TimeoutRequest) (kmsg.Response, error) {
 	if req.Timeout() <= 0 {
 		return nil, kerr.RequestTimedOut

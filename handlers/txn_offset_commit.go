@@ -13,8 +13,8 @@ import (
 	"grete/protocol/batch"
 )
 
-// TxnOffsetCommit serves versions 0–6: topics by name, and by id from 6 on. It is an OffsetCommit but for the transaction,
-// which is verified, or joined (from 5 on), before the group coordinator is asked.
+// TxnOffsetCommit serves versions 0–6: topics by name, and by id from 6 on. It is an OffsetCommit but for the
+// transaction, which is verified, or joined (from 5 on), before the group coordinator is asked.
 func TxnOffsetCommit(b *Broker, _ context.Context, r *protocol.Request) {
 	req := r.Body.(*kmsg.TxnOffsetCommitRequest)
 	commit := plainCommit(req)

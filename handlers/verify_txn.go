@@ -63,8 +63,9 @@ func (b *Broker) verifyTransaction(r txn.AddRequest, support txnSupport, answer 
 	}
 }
 
-// denyVerification ends the verification in part's log when why says that asking again is of no use. An error that the client
-// retries keeps it: the log must know the lowest sequence that was verified when the retries come in another order.
+// denyVerification ends the verification in part's log when why says that asking again is of no use. An error that the
+// client retries keeps it: the log must know the lowest sequence that was verified when the retries come in another
+// order.
 func denyVerification(part *replica.Partition, p txn.ProducerEpoch, guard uint64, why error) {
 	var code *kerr.Error
 	if errors.As(why, &code) && !code.Retriable && code != kerr.ConcurrentTransactions {
@@ -72,7 +73,8 @@ func denyVerification(part *replica.Partition, p txn.ProducerEpoch, guard uint64
 	}
 }
 
-// asksCoordinator: requests that add their partitions always do; others as transaction.partition.verification.enable says.
+// asksCoordinator: requests that add their partitions always do; others as transaction.partition.verification.enable
+// says.
 func (b *Broker) asksCoordinator(support txnSupport) bool {
 	return support == addsPartitionsToo || b.VerifyTransactions()
 }

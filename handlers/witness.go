@@ -14,8 +14,8 @@ type Prober interface {
 	Silent(ctx context.Context, id int32, epoch int64) (bool, error)
 }
 
-// Witness probes a broker for the node that leads the quorum. It runs on a goroutine of its own, which ends with the answer; the server
-// bounds them as it bounds the requests in flight.
+// Witness probes a broker for the node that leads the quorum. It runs on a goroutine of its own, which ends with the
+// answer; the server bounds them as it bounds the requests in flight.
 func Witness(b *Broker, ctx context.Context, r *protocol.Request) {
 	req := r.Body.(*protocol.WitnessRequest)
 	if !mayAskWitness(b.Image(), r.Conn.Peer()) {
@@ -34,8 +34,9 @@ func Witness(b *Broker, ctx context.Context, r *protocol.Request) {
 	}()
 }
 
-// mayAskWitness: the node that leads the quorum as far as this broker knows. A leader that is no broker has no run to prove, and is believed: all
-// that a forger gets is a probe of a broker where that is registered, once for everybody who asks at the time.
+// mayAskWitness: the node that leads the quorum as far as this broker knows. A leader that is no broker has no run to
+// prove, and is believed: all that a forger gets is a probe of a broker where that is registered, once for everybody
+// who asks at the time.
 func mayAskWitness(im *metadata.Image, p *protocol.Peer) bool {
 	if p == nil || p.NodeID != im.ControllerID() {
 		return false

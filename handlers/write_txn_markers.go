@@ -16,8 +16,8 @@ import (
 	"grete/protocol"
 )
 
-// Markers ends transactions: for this broker's coordinator on all partitions, for those of others, by WriteTxnMarkers, on what
-// this broker leads.
+// Markers ends transactions: for this broker's coordinator on all partitions, for those of others, by WriteTxnMarkers,
+// on what this broker leads.
 type Markers struct {
 	NodeID   int32
 	Image    func() *metadata.Image

@@ -440,7 +440,8 @@ func TestProducersExpireAtTheirOwnInterval(t *testing.T) {
 	}
 }
 
-// A record that is larger than max.decompressed.message.bytes is not decompressed to find a time, and Kafka's error says so; the directory lives.
+// A record that is larger than max.decompressed.message.bytes is not decompressed to find a time, and Kafka's error
+// says so; the directory lives.
 func TestTimestampInARecordTooLarge(t *testing.T) {
 	_, _, l := opened(t, func(c *Config) { c.MaxRecordBytes = 1000 })
 	for _, codec := range []batch.Codec{batch.None, batch.Gzip} {

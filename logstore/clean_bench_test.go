@@ -11,8 +11,8 @@ import (
 	"grete/protocol/batch"
 )
 
-// BenchmarkCompact is a pass over a log of benchLogBytes, half of whose records are overwritten later; bytes are those of
-// the log.
+// BenchmarkCompact is a pass over a log of benchLogBytes, half of whose records are overwritten later; bytes are those
+// of the log.
 func BenchmarkCompact(b *testing.B) {
 	for _, codec := range []batch.Codec{batch.None, batch.Lz4, batch.Zstd} {
 		for _, valueBytes := range []int{100, 1000} {

@@ -12,8 +12,8 @@ import (
 	"grete/internal/vfs"
 )
 
-// TestCompactionEveryOperationFails fails the n-th operation of a compaction, for every n, once alone and once with all that
-// follow, with an error that heals and one that does not: the last value of every key is there afterwards.
+// TestCompactionEveryOperationFails fails the n-th operation of a compaction, for every n, once alone and once with all
+// that follow, with an error that heals and one that does not: the last value of every key is there afterwards.
 func TestCompactionEveryOperationFails(t *testing.T) {
 	for _, errno := range []syscall.Errno{syscall.EIO, syscall.ENOSPC} {
 		for _, dies := range []bool{false, true} {
@@ -84,8 +84,8 @@ func wantState(t *testing.T, l *Log, want map[string]string) {
 	}
 }
 
-// TestReadersAndWritersDuringCompaction: whoever reads meanwhile sees whole batches in order, and the last value of each key
-// at the end.
+// TestReadersAndWritersDuringCompaction: whoever reads meanwhile sees whole batches in order, and the last value of
+// each key at the end.
 func TestReadersAndWritersDuringCompaction(t *testing.T) {
 	_, _, l := openCompacted(t, compactConfig())
 	ctx, stop := context.WithCancel(context.Background())

@@ -10,8 +10,8 @@ import (
 	"grete/protocol/batch"
 )
 
-// What compaction holds of a batch that inflates is bounded: a log with a larger one is left as it is, counted and served; others are compacted. Without the bound
-// it took as much memory as the records said, again after each start.
+// What compaction holds of a batch that inflates is bounded: a log with a larger one is left as it is, counted and
+// served; others are compacted. Without the bound it took as much memory as the records said, again after each start.
 func TestInflatingRecordsMakeUncleanable(t *testing.T) {
 	const held = 1 << 20
 	large := make([]byte, 48<<20)

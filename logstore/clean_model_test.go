@@ -49,8 +49,8 @@ type cleanCrash struct {
 	want cleanWant
 }
 
-// TestCompactionModel compares what a read_committed consumer makes of the log with what was written (GRETE_LONG=1: many
-// more runs).
+// TestCompactionModel compares what a read_committed consumer makes of the log with what was written (GRETE_LONG=1:
+// many more runs).
 func TestCompactionModel(t *testing.T) {
 	runs := 60
 	if os.Getenv("GRETE_LONG") != "" {
@@ -264,7 +264,8 @@ func consume(t testing.TB, batches []batch.Batch, aborted []AbortedTxn) consumed
 	return out
 }
 
-// history is what a consumer must see below stable of batches below end, with the transactions that their markers aborted.
+// history is what a consumer must see below stable of batches below end, with the transactions that their markers
+// aborted.
 func history(t testing.TB, batches []batch.Batch, stable, end int64) consumed {
 	t.Helper()
 	var seen []batch.Batch

@@ -54,7 +54,8 @@ func (c CleanerConfig) withDefaults() *CleanerConfig {
 	return &c
 }
 
-// loanBytes is what the compaction of so many records takes at most: the map of their keys, two buffers, and what is held of a batch.
+// loanBytes is what the compaction of so many records takes at most: the map of their keys, two buffers, and what is
+// held of a batch.
 func (c *CleanerConfig) loanBytes(records int64) int64 {
 	return int64(mapSlots(c.maxKeys(), records, c.LoadFactor))*mapSlotBytes + 2*int64(c.bufferBytes()) + int64(c.MaxHeldBytes)
 }

@@ -235,8 +235,9 @@ func (c *cleaner) compacted(l *Log, s cleanStats) {
 	}
 }
 
-// note decides what an error means: that something overtook the compaction, nothing; lack of space or file descriptors, to
-// try again; another failure to write, that the directory goes offline; what is left, that the log cannot be compacted.
+// note decides what an error means: that something overtook the compaction, nothing; lack of space or file descriptors,
+// to try again; another failure to write, that the directory goes offline; what is left, that the log cannot be
+// compacted.
 func (c *cleaner) note(l *Log, err error) {
 	overtaken := errors.Is(err, errCleanAborted) || errors.Is(err, ErrClosed) || errors.Is(err, ErrOffline) || l.overtaken(err)
 	if overtaken {

@@ -28,8 +28,8 @@ type mapSlot struct {
 	next   int64 // offset + 1
 }
 
-// reset empties the map and makes room for maxKeys keys, or for records of them when there are no more to come. Memory is
-// used again.
+// reset empties the map and makes room for maxKeys keys, or for records of them when there are no more to come. Memory
+// is used again.
 func (m *offsetMap) reset(maxKeys int, records int64, loadFactor float64, entropy io.Reader) error {
 	m.keys, m.latest, m.maxKeys = 0, -1, mapKeys(maxKeys, records)
 	slots := mapSlots(maxKeys, records, loadFactor)

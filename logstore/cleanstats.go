@@ -32,8 +32,8 @@ func (s *cleanerStats) add(c cleanStats) {
 	s.recent = append(s.recent, c)
 }
 
-// CleanerStats are the figures of Kafka's LogCleaner and LogCleanerManager. Where Kafka takes the last compaction of each
-// thread, these are of as many of the last compactions as there are threads.
+// CleanerStats are the figures of Kafka's LogCleaner and LogCleanerManager. Where Kafka takes the last compaction of
+// each thread, these are of as many of the last compactions as there are threads.
 type CleanerStats struct {
 	MaxBufferUse          float64 // share of the keys that fit
 	RecopyRatio           float64 // bytes written by bytes read

@@ -9,8 +9,8 @@ import (
 // errCleanAborted ends a compaction that something else made pointless; the next one starts anew.
 var errCleanAborted = errors.New("compaction was overtaken")
 
-// swapIn puts made, whose files are durable under .cleaned, in the place of old (LocalLog.replaceSegments). Each step is
-// durable before the next: made is .swap, which commits; old is aside; made has its name. A crash before the first
+// swapIn puts made, whose files are durable under .cleaned, in the place of old (LocalLog.replaceSegments). Each step
+// is durable before the next: made is .swap, which commits; old is aside; made has its name. A crash before the first
 // leaves old alone, one after it is brought to its end by the next start (finishSwap). Appends and reads go on.
 func (l *Log) swapIn(r *cleanRange, old []*segment, made *segment) error {
 	l.reshape.Lock()
@@ -47,7 +47,8 @@ func (l *Log) stillHas(r *cleanRange, old []*segment) error {
 }
 
 // commitSwap renames made to .swap. When that fails, what was renamed is removed before what was not; where even that
-// cannot be made durable, a later start could swap in what is no longer true of the log, and the directory goes offline.
+// cannot be made durable, a later start could swap in what is no longer true of the log, and the directory goes
+// offline.
 func (l *Log) commitSwap(made *segment) error {
 	sync := func() error { return l.store.o.FS.SyncDir(*l.path.Load()) }
 	err := made.rename(swapSuffix)

@@ -25,8 +25,8 @@ type cleanedWriter struct {
 	ahead    chan error // the result of the fsync that runs; nil when none does
 }
 
-// syncAheadBytes are written between two fsyncs that run while the compaction goes on, so that the one before the swap has
-// little to wait for.
+// syncAheadBytes are written between two fsyncs that run while the compaction goes on, so that the one before the swap
+// has little to wait for.
 const syncAheadBytes = 16 << 20
 
 var cleaned = cleanedSuffix

@@ -81,13 +81,16 @@ func (d *logDir) close() error {
 }
 
 const (
-	// closesAtOnce logs of a directory, or num.recovery.threads.per.data.dir if that is more, are closed side by side: they wait for the disk.
+	// closesAtOnce logs of a directory, or num.recovery.threads.per.data.dir if that is more, are closed side by side:
+	// they wait for the disk.
 	closesAtOnce = 16
-	// volumeSyncAt logs that are not durable, their volume is synced as a whole: each has half a dozen files to sync, and this costs as much as a few.
+	// volumeSyncAt logs that are not durable, their volume is synced as a whole: each has half a dozen files to sync,
+	// and this costs as much as a few.
 	volumeSyncAt = 64
 )
 
-// closeLogs makes everything durable, indexes and producer state included. A log that nothing was written to since it was durable has nothing to do.
+// closeLogs makes everything durable, indexes and producer state included. A log that nothing was written to since it
+// was durable has nothing to do.
 func (d *logDir) closeLogs(logs []*Log) error {
 	works := make([]flushWork, len(logs))
 	err := d.sideBySide(len(logs), func(i int) (err error) {
@@ -115,8 +118,8 @@ func (d *logDir) sideBySide(n int, f func(int) error) error {
 	return group.Wait()
 }
 
-// syncVolume syncs the volume where that is cheaper than file by file. After a failure, which may be of another program's files, each file is synced, and tells
-// what it lost.
+// syncVolume syncs the volume where that is cheaper than file by file. After a failure, which may be of another
+// program's files, each file is synced, and tells what it lost.
 func (d *logDir) syncVolume(logs []*Log, works []flushWork) bool {
 	due, epochs := 0, 0
 	for _, w := range works {
@@ -137,8 +140,8 @@ func (d *logDir) syncVolume(logs []*Log, works []flushWork) bool {
 	return true
 }
 
-// syncWhole syncs the volume with all epoch checkpoints that are due. They are written beside the old ones and durable before they take their
-// names, so that a crash leaves the old or the new one; a second sync makes the names durable.
+// syncWhole syncs the volume with all epoch checkpoints that are due. They are written beside the old ones and durable
+// before they take their names, so that a crash leaves the old or the new one; a second sync makes the names durable.
 func (d *logDir) syncWhole(logs []*Log, works []flushWork, epochs bool) error {
 	of := func(f func(fs vfs.FS, name string, data []byte) error) error {
 		return d.sideBySide(len(logs), func(i int) error {

@@ -11,8 +11,8 @@ import (
 	"grete/internal/vfs"
 )
 
-// A stop with many logs that are not durable syncs their volume once, in place of every file; what a crash leaves after it is whole and clean. Where the
-// volume's sync fails, each file is synced, and a crash takes nothing either.
+// A stop with many logs that are not durable syncs their volume once, in place of every file; what a crash leaves after
+// it is whole and clean. Where the volume's sync fails, each file is synced, and a crash takes nothing either.
 func TestManyLogsAreSyncedAsAVolume(t *testing.T) {
 	for _, works := range []bool{true, false} {
 		t.Run(fmt.Sprint("works ", works), func(t *testing.T) {

@@ -43,7 +43,8 @@ type NewLog struct {
 // createsAtOnce is how many logs CreateAll makes side by side: it waits for the file system more than it works.
 const createsAtOnce = 8
 
-// CreateAll makes those of the logs, each of another id, that do not exist. What cannot be made is left to Create, which says why.
+// CreateAll makes those of the logs, each of another id, that do not exist. What cannot be made is left to Create,
+// which says why.
 func (s *Store) CreateAll(wanted []NewLog) {
 	s.changing.Lock()
 	defer s.changing.Unlock()

@@ -15,7 +15,8 @@ func manyLogs(count int) (wanted []NewLog) {
 	return wanted
 }
 
-// Many logs made at once are spread over the directories, and are there after a restart; those that exist stay as they are.
+// Many logs made at once are spread over the directories, and are there after a restart; those that exist stay as they
+// are.
 func TestCreateAll(t *testing.T) {
 	fs := vfs.NewMem()
 	o := testOptions(fs)

@@ -18,8 +18,8 @@ import (
 	"grete/protocol/batch"
 )
 
-// derivedRun writes transactions over many segments, spoils files that are made again from the log, starts anew, and asks
-// what a read_committed consumer sees from every offset.
+// derivedRun writes transactions over many segments, spoils files that are made again from the log, starts anew, and
+// asks what a read_committed consumer sees from every offset.
 type derivedRun struct {
 	t     *testing.T
 	rng   *rand.Rand
@@ -39,8 +39,8 @@ type derivedRun struct {
 	told      []string          // what was done, for the failure
 }
 
-// TestDerivedFilesModel: whatever becomes of derived files, the aborted transactions of a read hide exactly the records that were
-// aborted, from any offset and of any size (GRETE_LONG=1: many more runs).
+// TestDerivedFilesModel: whatever becomes of derived files, the aborted transactions of a read hide exactly the records
+// that were aborted, from any offset and of any size (GRETE_LONG=1: many more runs).
 func TestDerivedFilesModel(t *testing.T) {
 	runs := 150
 	if os.Getenv("GRETE_LONG") != "" {
@@ -241,8 +241,8 @@ func (r *derivedRun) spoil(killed bool) {
 	}
 }
 
-// spoilt is what becomes of a file. Snapshots have a checksum, and nothing else would tell a whole one from another; what looks sane
-// in a transaction index is believed after a clean stop.
+// spoilt is what becomes of a file. Snapshots have a checksum, and nothing else would tell a whole one from another;
+// what looks sane in a transaction index is believed after a clean stop.
 func (r *derivedRun) spoilt(name string, data []byte, killed bool) (how string, spoilt []byte) {
 	kinds := []string{"removed", "emptied", "garbled"}
 	sane := strings.HasSuffix(name, txnIndexSuffix) && !killed
@@ -326,8 +326,8 @@ func (r *derivedRun) checkRead(offset int64, o ReadOptions) {
 	}
 }
 
-// TestGarbledTxnIndexHidesNoAbortedTransaction: of a single entry Kafka's check sees too little; what it lets pass made aborted
-// records visible.
+// TestGarbledTxnIndexHidesNoAbortedTransaction: of a single entry Kafka's check sees too little; what it lets pass made
+// aborted records visible.
 func TestGarbledTxnIndexHidesNoAbortedTransaction(t *testing.T) {
 	mem := vfs.NewMem()
 	s := openTest(t, testOptions(mem))

@@ -282,8 +282,8 @@ func (d *logDir) writeCheckpoints() error {
 	return nil
 }
 
-// partitionDirs lists the directories to load, those of future logs by name, and removes those whose log was deleted. -stray is left alone, as is what
-// is no partition's.
+// partitionDirs lists the directories to load, those of future logs by name, and removes those whose log was deleted.
+// -stray is left alone, as is what is no partition's.
 func (d *logDir) partitionDirs() (ids []ID, futures map[ID]string, err error) {
 	entries, err := d.store.o.FS.ReadDir(d.path)
 	if err != nil {

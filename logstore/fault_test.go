@@ -239,8 +239,8 @@ func TestLockedDirectoryIsRefused(t *testing.T) {
 	must(t, openTest(t, testOptions(mem)).Close())
 }
 
-// A start without any directory that can be used ends with one line, which is its error; one that goes on without some of
-// them tells of each.
+// A start without any directory that can be used ends with one line, which is its error; one that goes on without some
+// of them tells of each.
 func TestOfflineDirectoriesOfAStartAreToldOnce(t *testing.T) {
 	for _, tt := range []struct {
 		dirs         []string

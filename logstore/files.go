@@ -19,7 +19,8 @@ func replaceFile(fs vfs.FS, name string, data []byte) error {
 	return vfs.ReplaceFile(fs, name, besideSuffix, writeAll(data))
 }
 
-// writeBeside and takeName are the two halves of replaceFile for many files at once. The caller syncs the volume after each.
+// writeBeside and takeName are the two halves of replaceFile for many files at once. The caller syncs the volume after
+// each.
 func writeBeside(fs vfs.FS, name string, data []byte) error {
 	return writeFile(fs, name+besideSuffix, data, false)
 }

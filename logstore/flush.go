@@ -27,9 +27,9 @@ type flushWaiter struct {
 	done   func(error)
 }
 
-// FlushAsync calls done once everything below offset is fsynced: at once where that is so already, or the log refuses, else on
-// another goroutine. Concurrent calls share fsyncs and appends go on meanwhile. ErrOffline: the directory is offline. ErrClosed: the log
-// is no longer used. Any other error heals, or is of offset.
+// FlushAsync calls done once everything below offset is fsynced: at once where that is so already, or the log refuses,
+// else on another goroutine. Concurrent calls share fsyncs and appends go on meanwhile. ErrOffline: the directory is
+// offline. ErrClosed: the log is no longer used. Any other error heals, or is of offset.
 func (l *Log) FlushAsync(offset int64, done func(error)) {
 	waits, err := l.awaitFlush(offset, done)
 	if !waits {
@@ -295,8 +295,8 @@ func (l *Log) entriesSynced(w flushWork) {
 	l.parent.synced = max(l.parent.synced, w.parent.made)
 }
 
-// recoveryPoint lies inside the active segment, never at its end: should it roll there, an unclean start must still read
-// it again, as its index files are not synced.
+// recoveryPoint lies inside the active segment, never at its end: should it roll there, an unclean start must still
+// read it again, as its index files are not synced.
 func (w *flushWork) recoveryPoint() int64 {
 	if w.end > w.active.base {
 		return w.end - 1
@@ -304,8 +304,8 @@ func (w *flushWork) recoveryPoint() int64 {
 	return w.end
 }
 
-// markDurable notes that all below end is synced; the recovery point, at most at point, stays below index files that are
-// not. Callers hold mu.
+// markDurable notes that all below end is synced; the recovery point, at most at point, stays below index files that
+// are not. Callers hold mu.
 func (l *Log) markDurable(end, point int64) {
 	l.durable.Store(max(end, l.durable.Load()))
 	segments := l.segments()

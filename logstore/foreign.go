@@ -44,10 +44,10 @@ func OfKafka(fsys vfs.FS, dir string) (known string) {
 	return ""
 }
 
-// OfOthers says by which of its files a log directory is known as neither this program's nor Kafka's, "" when it is not: by a
-// meta.properties without this program's mark, or, where there is none, by something that no log directory has. It reads and
-// changes nothing. Partition directories are welcome, whoever wrote them; hidden files and lost+found are the volume's. An
-// error of reading says nothing, as in OfKafka.
+// OfOthers says by which of its files a log directory is known as neither this program's nor Kafka's, "" when it is
+// not: by a meta.properties without this program's mark, or, where there is none, by something that no log directory
+// has. It reads and changes nothing. Partition directories are welcome, whoever wrote them; hidden files and lost+found
+// are the volume's. An error of reading says nothing, as in OfKafka.
 func OfOthers(fsys vfs.FS, dir string) (known string) {
 	if text, err := readFile(fsys, path.Join(dir, metadataLogDir, voteFile)); err == nil && ownVote(text) {
 		return ""

@@ -55,8 +55,9 @@ func TestOfKafka(t *testing.T) {
 	}
 }
 
-// A directory of others is known by a meta.properties without our mark, else by what no log directory has. What is ours in
-// any form, partitions that were copied, what a crash in the first start leaves, and what volumes have are no strangers.
+// A directory of others is known by a meta.properties without our mark, else by what no log directory has. What is ours
+// in any form, partitions that were copied, what a crash in the first start leaves, and what volumes have are no
+// strangers.
 func TestOfOthers(t *testing.T) {
 	const (
 		ids       = "cluster.id=xuvXomW0TTyhvkl85SqkeA\ndirectory.id=GCtX80NfRdyna2YKZFyhjQ\nnode.id=1\nversion=1\n"

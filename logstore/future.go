@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// A future log is a copy of a partition's log in another log directory, which takes its place once it has all of it (KIP-113). Until then it
-// is in topic-partition.<unique>-future. The move commits when the copy, durable and marked, has the partition's name: a start that finds
-// the partition twice goes on with the marked one.
+// A future log is a copy of a partition's log in another log directory, which takes its place once it has all of it
+// (KIP-113). Until then it is in topic-partition.<unique>-future. The move commits when the copy, durable and marked,
+// has the partition's name: a start that finds the partition twice goes on with the marked one.
 
 const (
 	// replacesFile marks a log that takes the place of the partition's log in another directory.
@@ -114,7 +114,8 @@ func (s *Store) dropFuture(id ID) error {
 	return err
 }
 
-// Promote puts the future log of id in the place of its log, which goes. ErrBusy: try again. Nobody may write to either meanwhile.
+// Promote puts the future log of id in the place of its log, which goes. ErrBusy: try again. Nobody may write to either
+// meanwhile.
 func (s *Store) Promote(id ID) (*Log, error) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -145,7 +146,8 @@ func (s *Store) Promote(id ID) (*Log, error) {
 	return future, nil
 }
 
-// takeName marks the log as the one that counts and gives its directory the partition's name; each step is durable before the next.
+// takeName marks the log as the one that counts and gives its directory the partition's name; each step is durable
+// before the next.
 func (l *Log) takeName() error {
 	l.reshape.Lock()
 	defer l.reshape.Unlock()
@@ -256,7 +258,8 @@ func parseFutureName(name string) (ID, bool) {
 	return parseDirName(name[:dot])
 }
 
-// loadFuture loads a future log, from which the copying goes on. One that cannot be loaded is removed: all of it is elsewhere.
+// loadFuture loads a future log, from which the copying goes on. One that cannot be loaded is removed: all of it is
+// elsewhere.
 func (d *logDir) loadFuture(name string, state loadState) error {
 	id, ok := parseFutureName(name)
 	if !ok {

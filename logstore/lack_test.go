@@ -37,8 +37,8 @@ func lackingOn(t *testing.T, mem *vfs.Mem) (*vfs.Faulty, Options, *Store, *Log) 
 	return faulty, o, s, l
 }
 
-// TestAbortMarkerWithoutItsIndexEntry: where the transaction index lacks space or a descriptor, the marker is refused, and neither
-// it nor the directory suffers.
+// TestAbortMarkerWithoutItsIndexEntry: where the transaction index lacks space or a descriptor, the marker is refused,
+// and neither it nor the directory suffers.
 func TestAbortMarkerWithoutItsIndexEntry(t *testing.T) {
 	for _, why := range []error{syscall.ENOSPC, syscall.EMFILE} {
 		t.Run(why.Error(), func(t *testing.T) {
@@ -66,7 +66,8 @@ func TestAbortMarkerWithoutItsIndexEntry(t *testing.T) {
 	}
 }
 
-// TestRefusedMarkerHoldsNothing: a marker for which another index has no room gives back the room that it has in the transaction index, and its descriptor.
+// TestRefusedMarkerHoldsNothing: a marker for which another index has no room gives back the room that it has in the
+// transaction index, and its descriptor.
 func TestRefusedMarkerHoldsNothing(t *testing.T) {
 	for _, part := range []string{indexSuffix, timeIndexSuffix} {
 		faulty := vfs.NewFaulty(vfs.NewMem())
@@ -122,8 +123,8 @@ func TestFlushThatEndsAsItBecomesLate(t *testing.T) {
 	}
 }
 
-// TestTruncationLacksDerivedFiles: a truncation that cannot write what a log derives from its batches succeeds all the same: reads go on,
-// and appends once the lack is over.
+// TestTruncationLacksDerivedFiles: a truncation that cannot write what a log derives from its batches succeeds all the
+// same: reads go on, and appends once the lack is over.
 func TestTruncationLacksDerivedFiles(t *testing.T) {
 	for _, part := range []string{indexSuffix, timeIndexSuffix, txnIndexSuffix, snapshotSuffix, leaderEpochFile} {
 		for _, why := range []error{syscall.ENOSPC, syscall.EMFILE} {
@@ -211,8 +212,9 @@ func TestFlushOfAClosedLog(t *testing.T) {
 	}
 }
 
-// TestTruncationLacksDescriptors: whichever file or directory a truncation cannot open, it fails at worst, and leaves a prefix of the log, in whole segments. The
-// directory stays online, the next attempt does what was asked for, and a crash between them brings nothing back behind it.
+// TestTruncationLacksDescriptors: whichever file or directory a truncation cannot open, it fails at worst, and leaves a
+// prefix of the log, in whole segments. The directory stays online, the next attempt does what was asked for, and a
+// crash between them brings nothing back behind it.
 func TestTruncationLacksDescriptors(t *testing.T) {
 	for name, cut := range map[string]func(*Log) error{
 		"in the middle":        func(l *Log) error { return l.TruncateTo(43) },

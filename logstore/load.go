@@ -139,7 +139,8 @@ func (l *Log) findEnd(state loadState) (end int64, epoch int32, err error) {
 	return end, epoch, err
 }
 
-// walkEnd is the offset after the last batch, and that batch's epoch, -1 without any; ErrCorrupt when something else than batches follows pos.
+// walkEnd is the offset after the last batch, and that batch's epoch, -1 without any; ErrCorrupt when something else
+// than batches follows pos.
 func walkEnd(r io.ReaderAt, pos, size, base int64) (end int64, epoch int32, err error) {
 	end, epoch = base, -1
 	err = walkHeaders(r, pos, size, func(_ int64, h batch.Batch) bool {
@@ -149,8 +150,8 @@ func walkEnd(r io.ReaderAt, pos, size, base int64) (end int64, epoch int32, err 
 	return end, epoch, err
 }
 
-// contradicts says whether the epoch checkpoint has another epoch for the last record, below end, than its batch: a follower that tells the leader of an
-// epoch that the leader never had would get no further.
+// contradicts says whether the epoch checkpoint has another epoch for the last record, below end, than its batch: a
+// follower that tells the leader of an epoch that the leader never had would get no further.
 func (l *Log) contradicts(epoch int32, end int64) bool {
 	if epoch < 0 || l.epochs.at(end-1) == epoch {
 		return false

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A leader epoch checkpoint that can be read, and is not the log's, is rebuilt: a follower that names an epoch that never was would be refused by
-// its leader for ever.
+// A leader epoch checkpoint that can be read, and is not the log's, is rebuilt: a follower that names an epoch that
+// never was would be refused by its leader for ever.
 func TestWrongEpochsAreRebuilt(t *testing.T) {
 	mem, _ := written(t, 8, testConfig())
 	l := reopened(t, mem)

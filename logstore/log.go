@@ -131,8 +131,8 @@ func (l *Log) SetHighWatermark(offset int64) {
 // Start ≤ LastStable ≤ HighWatermark ≤ End while nothing is truncated.
 type Offsets struct{ Start, LastStable, HighWatermark, End int64 }
 
-// Offsets loads the high watermark before the first unstable offset: a transaction that begins between the two lies above it. The other
-// way round an open transaction that is already below the high watermark would count as stable.
+// Offsets loads the high watermark before the first unstable offset: a transaction that begins between the two lies
+// above it. The other way round an open transaction that is already below the high watermark would count as stable.
 func (l *Log) Offsets() Offsets {
 	o := Offsets{Start: l.StartOffset(), HighWatermark: l.HighWatermark()}
 	sched.Yield()
@@ -170,7 +170,8 @@ func (l *Log) usable(op string) error {
 	return nil
 }
 
-// writable is usable for work that adds to the log or needs to know the producers; it does what a truncation could not. Callers hold mu.
+// writable is usable for work that adds to the log or needs to know the producers; it does what a truncation could not.
+// Callers hold mu.
 func (l *Log) writable(op string) error {
 	if err := l.sound(op); err != nil {
 		return err
@@ -182,7 +183,8 @@ func (l *Log) writable(op string) error {
 }
 
 // failed answers an operation whose IO error leaves the files unknown: the directory goes offline, unless the
-// error is one that time heals. Where that leaves the middle of something that cannot be left there, it is made unhealed.
+// error is one that time heals. Where that leaves the middle of something that cannot be left there, it is made
+// unhealed.
 func (l *Log) failed(op string, offset int64, err error) error {
 	l.dir.lacks(l.id, op, err)
 	if !Heals(err) {

@@ -32,9 +32,10 @@ type MetaProperties struct {
 }
 
 // PrepareDirs reads the meta.properties of every directory, refuses directories that contradict each other or want
-// (an empty want.ClusterID takes what is found, or is drawn from random), and writes the file where there is none. It returns
-// the cluster id. Directories that cannot be read are left to Open, which serves the others. begin, unless nil, is told each directory that gets an
-// id, before the id is written: what belongs to the directory's identity is there when it is.
+// (an empty want.ClusterID takes what is found, or is drawn from random), and writes the file where there is none. It
+// returns the cluster id. Directories that cannot be read are left to Open, which serves the others. begin, unless nil,
+// is told each directory that gets an id, before the id is written: what belongs to the directory's identity is there
+// when it is.
 func PrepareDirs(
 	fsys vfs.FS, dirs []string, want MetaProperties, random func(p []byte), begin func(dir string, id [16]byte) error,
 ) (clusterID string, err error) {

@@ -27,11 +27,13 @@ type producerState struct {
 	producers map[int64]*producerEntry
 	lends     *memory.Account // nil: counted nowhere
 	counted   int             // producers that are counted there
-	// ongoing transactions, by first offset; completed ones whose marker is not below the high watermark, by first offset.
+	// ongoing transactions, by first offset; completed ones whose marker is not below the high watermark, by first
+	// offset.
 	ongoing      []openTxn
 	unreplicated []openTxn
 	verifying    verifications
-	// end is the offset up to which (exclusive) the state has seen the log; snapshotEnd that of the newest snapshot file.
+	// end is the offset up to which (exclusive) the state has seen the log; snapshotEnd that of the newest snapshot
+	// file.
 	end, snapshotEnd int64
 }
 

@@ -3,10 +3,11 @@ package logstore
 // producerBytes is what a log remembers of a producer.
 const producerBytes = 230
 
-// crowded says whether the log has to make room before it takes another producer: all logs of the process together remember as many as the
-// ledger lends for (Options.ProducerMemory), and this log has its even part of them. Then it forgets an eighth of its own, as at maxProducers. A log may always have
-// its part, so that one client with many producer ids costs other partitions nothing. All together are twice the bound at most, besides producers
-// with open transactions, which are never forgotten.
+// crowded says whether the log has to make room before it takes another producer: all logs of the process together
+// remember as many as the ledger lends for (Options.ProducerMemory), and this log has its even part of them. Then it
+// forgets an eighth of its own, as at maxProducers. A log may always have its part, so that one client with many
+// producer ids costs other partitions nothing. All together are twice the bound at most, besides producers with open
+// transactions, which are never forgotten.
 func (p *producerState) crowded() bool {
 	return p.lends != nil && p.lends.Crowded(int64(len(p.producers))*producerBytes, producerBytes)
 }

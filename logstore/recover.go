@@ -57,7 +57,8 @@ func (l *Log) recover(state loadState) (int64, error) {
 // isHole: batches are missing between a segment's end and the next one's base, both above the recovery point, as when
 // a crash took the last pages of the former. Compaction leaves such gaps too, but works below the recovery point only,
 // which it writes down before; where the checkpoint is lost, nothing is concluded. Inside a segment a gap is no sign of
-// loss: a follower gets those of its leader's compacted log, and whether the topic is compacted nobody knows at this time.
+// loss: a follower gets those of its leader's compacted log, and whether the topic is compacted nobody knows at this
+// time.
 func (l *Log) isHole(end, base int64, state loadState) bool {
 	return end < base && base > l.cleaned.Load() && state.checkpointed
 }
@@ -205,8 +206,8 @@ func (w *recovery) checkOrder(h batch.Batch) error {
 	return nil
 }
 
-// checkGap refuses a batch behind a gap when the batch after it, which begins at next, lies in the gap: the offset of the former is
-// damaged then, which no checksum covers.
+// checkGap refuses a batch behind a gap when the batch after it, which begins at next, lies in the gap: the offset of
+// the former is damaged then, which no checksum covers.
 func (w *recovery) checkGap(o *openFile, next int64, h batch.Batch) error {
 	if h.BaseOffset() <= w.end || next+headerBytes > w.segment.size.Load() {
 		return nil

@@ -150,8 +150,8 @@ func TestRecoveryCutsAtAHole(t *testing.T) {
 	must(t, l.store.Close())
 }
 
-// TestGapsOfACompactedLeaderSurviveAKill: what a follower copies of a compacted log has gaps that its own cleaner did not make, and
-// when it starts nobody knows what topic it is. A kill must not cut its log there.
+// TestGapsOfACompactedLeaderSurviveAKill: what a follower copies of a compacted log has gaps that its own cleaner did
+// not make, and when it starts nobody knows what topic it is. A kill must not cut its log there.
 func TestGapsOfACompactedLeaderSurviveAKill(t *testing.T) {
 	mem := vfs.NewMem()
 	s := openTest(t, testOptions(mem))
@@ -347,8 +347,8 @@ func TestTxnIndexIsFoundAgain(t *testing.T) {
 	}
 }
 
-// TestGarbledIndexHidesNoAbortedTransaction: the index file passes what is looked at when it is loaded, for most of its entries are
-// never read; what bounds the aborted transactions of a fetch is.
+// TestGarbledIndexHidesNoAbortedTransaction: the index file passes what is looked at when it is loaded, for most of its
+// entries are never read; what bounds the aborted transactions of a fetch is.
 func TestGarbledIndexHidesNoAbortedTransaction(t *testing.T) {
 	mem := vfs.NewMem()
 	s := openTest(t, testOptions(mem))

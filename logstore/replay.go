@@ -22,9 +22,9 @@ func (l *Log) noteProducer(seg *segment, b batch.Batch) {
 	}
 }
 
-// reserveAborted makes room in the transaction index for the abort markers among batches that are about to be written, so that only a broken
-// disk keeps their entries from being written. Where they are the first since the segment was loaded, and what the file had is missing,
-// that is found before: the new entries would hide the loss.
+// reserveAborted makes room in the transaction index for the abort markers among batches that are about to be written,
+// so that only a broken disk keeps their entries from being written. Where they are the first since the segment was
+// loaded, and what the file had is missing, that is found before: the new entries would hide the loss.
 func (l *Log) reserveAborted(seg *segment, raw []byte) error {
 	aborts := 0
 	for len(raw) > 0 {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// ScrubConfig is how often, and how fast, what lies on disk is read to see whether it is still what was written. Kafka has no
-// such thing.
+// ScrubConfig is how often, and how fast, what lies on disk is read to see whether it is still what was written. Kafka
+// has no such thing.
 type ScrubConfig struct {
 	Interval          time.Duration // log.scrub.interval.ms; 0: never
 	MaxBytesPerSecond float64       // log.scrub.io.max.bytes.per.second
@@ -22,8 +22,8 @@ const (
 	scrubChunkBytes = 256 << 10
 )
 
-// scrubber reads closed segments below the recovery point, one after another, and remembers where they are damaged. What is
-// above is read by recovery, and what is written last is the likeliest to be read by consumers.
+// scrubber reads closed segments below the recovery point, one after another, and remembers where they are damaged.
+// What is above is read by recovery, and what is written last is the likeliest to be read by consumers.
 type scrubber struct {
 	store    *Store
 	throttle throttle
@@ -186,7 +186,8 @@ func (l *Log) truncationsNow() uint64 {
 	return l.truncations
 }
 
-// confirmDamage notes what was found, unless the log was truncated since truncations or the segment replaced: that looks like damage.
+// confirmDamage notes what was found, unless the log was truncated since truncations or the segment replaced: that
+// looks like damage.
 func (l *Log) confirmDamage(s *segment, found []damagedSpan, truncations uint64) bool {
 	l.reshape.Lock()
 	defer l.reshape.Unlock()

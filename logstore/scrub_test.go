@@ -62,7 +62,8 @@ func (x *scrubbed) flip(t testing.TB, s *segment, pos int64) {
 	must(t, err)
 }
 
-// readAll reads on from 0 and steps over what is damaged. It returns the offsets that were read and those that were refused.
+// readAll reads on from 0 and steps over what is damaged. It returns the offsets that were read and those that were
+// refused.
 func readAll(t testing.TB, l *Log, damage []Damage) (read, refused map[int64]bool) {
 	t.Helper()
 	read, refused = map[int64]bool{}, map[int64]bool{}

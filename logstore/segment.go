@@ -20,8 +20,8 @@ type segment struct {
 	deleted atomic.Bool  // its files carry .deleted, or are about to
 	damaged atomic.Pointer[[]damagedSpan]
 
-	// suffix is what the names of its files end in beyond their kind: nothing, .cleaned and .swap while compaction makes
-	// the segment, .deleted and the like at its end. names: a file is not opened by name while names change.
+	// suffix is what the names of its files end in beyond their kind: nothing, .cleaned and .swap while compaction
+	// makes the segment, .deleted and the like at its end. names: a file is not opened by name while names change.
 	suffix atomic.Pointer[string]
 	names  sched.RWMutex
 
@@ -329,8 +329,8 @@ func (s *segment) verify(e offsetEntry) error {
 	return nil
 }
 
-// floorEntry is the last offset entry at or below offset; none where the index can be neither read nor made again for want of space or
-// descriptors: reads then go through the log itself.
+// floorEntry is the last offset entry at or below offset; none where the index can be neither read nor made again for
+// want of space or descriptors: reads then go through the log itself.
 func (s *segment) floorEntry(offset int64) (offsetEntry, bool, error) {
 	if err := s.ensureIndexes(); Heals(err) {
 		return offsetEntry{}, false, nil

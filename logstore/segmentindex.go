@@ -91,8 +91,8 @@ func (s *segment) checkIndexes() error {
 	return checkTimeEntry(o, pos, size, s.base, last)
 }
 
-// checkUnindexed accepts an empty offset index only where no batch begins beyond the index interval: an entry is due with the append after so
-// many bytes, so that a segment of one large batch has none.
+// checkUnindexed accepts an empty offset index only where no batch begins beyond the index interval: an entry is due
+// with the append after so many bytes, so that a segment of one large batch has none.
 func (s *segment) checkUnindexed(size int64) error {
 	interval := int64(s.log.config().IndexIntervalBytes)
 	if size <= interval {

@@ -92,8 +92,8 @@ func (s *Store) open(ctx context.Context) error {
 // NoBrokerEpoch: no clean stop, or none that knew its epoch.
 const NoBrokerEpoch = int64(-1)
 
-// StoppedEpoch is the broker epoch under which all directories were stopped cleanly before this start, else NoBrokerEpoch
-// (LogManager.readBrokerEpochFromCleanShutdownFiles).
+// StoppedEpoch is the broker epoch under which all directories were stopped cleanly before this start, else
+// NoBrokerEpoch (LogManager.readBrokerEpochFromCleanShutdownFiles).
 func (s *Store) StoppedEpoch() int64 {
 	epoch := s.dirs[0].stoppedEpoch
 	for _, d := range s.dirs {

@@ -27,7 +27,8 @@ type lack struct {
 	times atomic.Int64
 }
 
-// trouble is what an operator must know of a store that goes on. Reaching the same again and again is one line in troubleLogEvery.
+// trouble is what an operator must know of a store that goes on. Reaching the same again and again is one line in
+// troubleLogEvery.
 type trouble struct {
 	space, descriptors lack
 	lateLines          *loglimit.Limit

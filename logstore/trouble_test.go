@@ -69,7 +69,8 @@ func (s *slow) said() string {
 	return s.lines.String()
 }
 
-// measured returns how long the flushes took that have ended since it was last asked. Closing the store flushes too: no lock is held until then.
+// measured returns how long the flushes took that have ended since it was last asked. Closing the store flushes too: no
+// lock is held until then.
 func (s *slow) measured() []time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,7 +96,8 @@ func (s *slow) require(late int, lines ...string) {
 	}
 }
 
-// A flush is told and counted while it is late, no sooner, and no longer; others that become late within ten seconds are counted in the next line.
+// A flush is told and counted while it is late, no sooner, and no longer; others that become late within ten seconds
+// are counted in the next line.
 func TestLateFlushesAreTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSlow(t, 3)

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// TruncateTo removes everything at and above offset; of a batch that offset lies in, nothing stays. An error that heals may leave more than was asked for, but
-// whole segments, and is repaired by the next attempt.
+// TruncateTo removes everything at and above offset; of a batch that offset lies in, nothing stays. An error that heals
+// may leave more than was asked for, but whole segments, and is repaired by the next attempt.
 //
 // The checkpointed recovery point is lowered first: a crash in the middle leaves a log that the next start reads
 // from there. Segments go from the last to the first, so that what is left is a prefix.
@@ -54,7 +54,8 @@ func (l *Log) cut(to int64, do func() error) error {
 	return err
 }
 
-// RestartAt drops all records and makes offset the start and the end (Kafka's truncateFullyAndStartAt). An error that heals may leave the first segment.
+// RestartAt drops all records and makes offset the start and the end (Kafka's truncateFullyAndStartAt). An error that
+// heals may leave the first segment.
 func (l *Log) RestartAt(offset int64) error {
 	l.reshape.Lock()
 	defer l.reshape.Unlock()
@@ -132,8 +133,8 @@ func (l *Log) truncateInside(offset int64) error {
 	return l.producersAfterTruncation()
 }
 
-// removeAfter removes all segments but the first keep. Where their directory cannot be synced for want of space or descriptors they are gone here, and sound
-// sees to that before anything takes their place.
+// removeAfter removes all segments but the first keep. Where their directory cannot be synced for want of space or
+// descriptors they are gone here, and sound sees to that before anything takes their place.
 func (l *Log) removeAfter(keep int) error {
 	segments := l.segments()
 	if len(segments) == keep {
@@ -174,7 +175,8 @@ func (l *Log) sound(op string) error {
 // unhealed is err of an operation that cannot be left in its middle, whatever the error.
 func unhealed(err error) error { return fmt.Errorf("%v", err) }
 
-// producersAfterTruncation reads the producer state again, or leaves that to the next that needs it where space or descriptors lack.
+// producersAfterTruncation reads the producer state again, or leaves that to the next that needs it where space or
+// descriptors lack.
 func (l *Log) producersAfterTruncation() error {
 	l.producersStale = true
 	if err := l.refreshProducers(); !Heals(err) {
@@ -217,8 +219,8 @@ func (l *Log) cutSegment(s *segment, offset int64) error {
 	return s.cutIndexes(offset)
 }
 
-// cutIndexes brings the index files of a segment whose data was cut up to date. What lacks space or descriptors for that is made again
-// before it is used next.
+// cutIndexes brings the index files of a segment whose data was cut up to date. What lacks space or descriptors for
+// that is made again before it is used next.
 func (s *segment) cutIndexes(offset int64) error {
 	if err := s.txns.truncateTo(offset); err != nil {
 		if !Heals(err) {

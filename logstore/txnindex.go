@@ -218,8 +218,8 @@ func (x *txnIndex) search(offset int64) (int64, error) {
 }
 
 // sanityCheck holds every entry against what an entry of a segment that ends at limit can be: ErrCorrupt means that the
-// index must be rebuilt. Kafka's TransactionIndex.sanityCheck looks at the base and the version's first byte alone, which
-// one garbled entry in four passes.
+// index must be rebuilt. Kafka's TransactionIndex.sanityCheck looks at the base and the version's first byte alone,
+// which one garbled entry in four passes.
 func (x *txnIndex) sanityCheck(limit int64) error {
 	var wrong error
 	before := AbortedTxn{LastOffset: x.base - 1}

@@ -50,11 +50,12 @@ func (l *Log) limitOf(segments []*segment, i int) int64 {
 	return l.EndOffset()
 }
 
-// errStaleView: a segment of an older view of the log is no longer part of it, and what is missing of it cannot be found again.
+// errStaleView: a segment of an older view of the log is no longer part of it, and what is missing of it cannot be
+// found again.
 var errStaleView = errors.New("segment was removed or replaced")
 
-// checkTxnIndex makes sure, once a segment, that its transaction index says what the log says. Readers call it before they believe
-// the index; they hold no lock.
+// checkTxnIndex makes sure, once a segment, that its transaction index says what the log says. Readers call it before
+// they believe the index; they hold no lock.
 func (l *Log) checkTxnIndex(s *segment) error {
 	if s.txnsChecked.Load() {
 		return nil
@@ -91,7 +92,8 @@ func (l *Log) checkTxnIndexHolding(s *segment) error {
 	return l.verifyTxnIndex(s, nil)
 }
 
-// verifyTxnIndex compares the index with the log, and writes it anew unless they agree; why says what is known to be wrong already.
+// verifyTxnIndex compares the index with the log, and writes it anew unless they agree; why says what is known to be
+// wrong already.
 func (l *Log) verifyTxnIndex(s *segment, why error) error {
 	want, err := l.abortedIn(s)
 	if err != nil {
@@ -114,8 +116,8 @@ func (l *Log) verifyTxnIndex(s *segment, why error) error {
 	return nil
 }
 
-// abortedIn finds the transactions that markers in the segment aborted: it replays the log on the newest sound producer state up to the
-// segment's base.
+// abortedIn finds the transactions that markers in the segment aborted: it replays the log on the newest sound producer
+// state up to the segment's base.
 func (l *Log) abortedIn(s *segment) ([]AbortedTxn, error) {
 	state := newProducerState(l.store.o.FS, *l.path.Load())
 	offsets, err := state.snapshotOffsets()
@@ -151,7 +153,8 @@ func (l *Log) mayHoldMarkers(s *segment) bool {
 	return err != nil || slices.ContainsFunc(entries, ended)
 }
 
-// outlivesProducers: from the segment's first batch to the next segment's, or to now, a silent producer may have expired.
+// outlivesProducers: from the segment's first batch to the next segment's, or to now, a silent producer may have
+// expired.
 func (l *Log) outlivesProducers(segments []*segment, i int) bool {
 	first, err := segments[i].firstTimestampMs()
 	if err != nil {
@@ -186,8 +189,8 @@ const (
 	openNone    = math.MaxInt64
 )
 
-// firstOpenAtEnd is the first offset of the transactions that are open where segment i ends, or openUnknown. Later segments abort only
-// those, and what begins in them.
+// firstOpenAtEnd is the first offset of the transactions that are open where segment i ends, or openUnknown. Later
+// segments abort only those, and what begins in them.
 func firstOpenAtEnd(segments []*segment, i int) int64 {
 	s := segments[i]
 	if open := s.openAtEnd.Load(); open != openUnread {
@@ -210,8 +213,8 @@ func firstOpenAtEnd(segments []*segment, i int) int64 {
 	return open
 }
 
-// collectAborted returns the aborted transactions that overlap [from, bound), whatever segment from the first of segments on their
-// markers are in.
+// collectAborted returns the aborted transactions that overlap [from, bound), whatever segment from the first of
+// segments on their markers are in.
 func (l *Log) collectAborted(segments []*segment, from, bound int64) ([]AbortedTxn, error) {
 	txns := []AbortedTxn{}
 	for i, s := range segments {

@@ -108,12 +108,13 @@ type AppendOptions struct {
 	Coordinator bool
 	// Guard is StartVerification's: a transaction may begin here only with it. 0: none is asked for.
 	Guard uint64
-	// TransactionVersion of the client that an end marker is written for; from 2 on its epoch is above the transaction's.
+	// TransactionVersion of the client that an end marker is written for; from 2 on its epoch is above the
+	// transaction's.
 	TransactionVersion int8
 }
 
-// StartVerification is asked before the coordinator is. The guard, never 0, goes with the append that follows; open means
-// that the producer's transaction is open here already, at this epoch.
+// StartVerification is asked before the coordinator is. The guard, never 0, goes with the append that follows; open
+// means that the producer's transaction is open here already, at this epoch.
 func (l *Log) StartVerification(producerID int64, epoch int16, baseSequence int32, epochBump bool) (guard uint64, open bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -143,8 +144,8 @@ func (l *Log) StartVerification(producerID int64, epoch int16, baseSequence int3
 }
 
 // DenyVerification ends a verification of the producer at epoch: the coordinator has denied the transaction. A newer
-// epoch of the producer, which may be under verification meanwhile, goes on. What was denied is the first to be forgotten
-// when there are too many; until then its lowest sequence counts, as in Kafka, which keeps it.
+// epoch of the producer, which may be under verification meanwhile, goes on. What was denied is the first to be
+// forgotten when there are too many; until then its lowest sequence counts, as in Kafka, which keeps it.
 func (l *Log) DenyVerification(producerID int64, epoch int16, guard uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -166,8 +167,8 @@ func (e *producerEntry) inTransaction(epoch int16) bool {
 	return e != nil && e.txnFirstOffset >= 0 && e.epoch == epoch
 }
 
-// verifyingNext says whether b is a marker that ends a transaction and raises the epoch (KIP-890), while the next one, of the new epoch, is being
-// verified: that goes on. Late records of the one that ends are fenced by their epoch.
+// verifyingNext says whether b is a marker that ends a transaction and raises the epoch (KIP-890), while the next one,
+// of the new epoch, is being verified: that goes on. Late records of the one that ends are fenced by their epoch.
 func (p *producerState) verifyingNext(b batch.Batch) bool {
 	v, e := p.verifying.of(b.ProducerID()), p.producers[b.ProducerID()]
 	return b.Control() && v != nil && e != nil && e.epoch < b.ProducerEpoch() && v.epoch >= b.ProducerEpoch()

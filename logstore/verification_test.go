@@ -179,8 +179,8 @@ func TestActiveProducers(t *testing.T) {
 	}
 }
 
-// The marker of the transaction before may come while the next one, of the epoch that it raises to, is verified: that one begins. A late record of the one that has
-// ended does not.
+// The marker of the transaction before may come while the next one, of the epoch that it raises to, is verified: that
+// one begins. A late record of the one that has ended does not.
 func TestMarkerWhileTheNextIsVerified(t *testing.T) {
 	v := newVerified(t)
 	v.write(producing{pid: 1}, v.start(1, 0, 0, true), nil)

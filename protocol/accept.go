@@ -16,8 +16,8 @@ const (
 	maxAcceptBackoff = time.Second
 )
 
-// accept takes connections until Shutdown. At max.connections or max.connection.creation.rate the one accepted last waits, unserved, and the rest
-// in the system's backlog.
+// accept takes connections until Shutdown. At max.connections or max.connection.creation.rate the one accepted last
+// waits, unserved, and the rest in the system's backlog.
 func (s *Server) accept(listener string, l net.Listener) error {
 	backoff := minAcceptBackoff
 	for {
@@ -88,7 +88,8 @@ func (s *Server) setBuffers(tcp *net.TCPConn) {
 	_ = tcp.SetKeepAlive(true)
 }
 
-// troubleLogEvery is how often a line about refused input, or about connections that cannot be accepted, is written; a flood of it must not flood the log.
+// troubleLogEvery is how often a line about refused input, or about connections that cannot be accepted, is written; a
+// flood of it must not flood the log.
 const troubleLogEvery = time.Second
 
 // AcceptState is what keeps connections out.

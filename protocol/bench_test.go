@@ -15,8 +15,8 @@ import (
 	"grete/internal/vfs"
 )
 
-// BenchmarkEcho sends produce requests, five in flight, to the server and to the barest loop that decodes and answers them. Both
-// figures hold the same client; compare them with each other (broker CPU alone: wirebench).
+// BenchmarkEcho sends produce requests, five in flight, to the server and to the barest loop that decodes and answers
+// them. Both figures hold the same client; compare them with each other (broker CPU alone: wirebench).
 func BenchmarkEcho(b *testing.B) {
 	for _, size := range []int{1 << 10, 64 << 10} {
 		raw := encodeRequest(produce(1, make([]byte, size)), 1)
@@ -94,7 +94,8 @@ func acceptBare(l net.Listener, serve func(net.Conn)) {
 	}()
 }
 
-// BenchmarkTLS compares the server with the barest loops over Go's TLS: produces of 64 KiB, and file regions of 1 MiB. Both figures hold the same client.
+// BenchmarkTLS compares the server with the barest loops over Go's TLS: produces of 64 KiB, and file regions of 1 MiB.
+// Both figures hold the same client.
 func BenchmarkTLS(b *testing.B) {
 	server, client := testTLS(b)
 	dial := func(addr string) net.Conn {

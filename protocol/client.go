@@ -27,15 +27,16 @@ type ClientOptions struct {
 	MaxInFlight      int // Call waits beyond that many unanswered requests; 0: defaultMaxInFlight
 	// Dial connects; nil: TCP.
 	Dial func(ctx context.Context, addr string) (net.Conn, error)
-	// Login, if not nil, authenticates the connection before anything else but ApiVersions is sent, and again before the session ends.
+	// Login, if not nil, authenticates the connection before anything else but ApiVersions is sent, and again before
+	// the session ends.
 	Login *Login
 	Clock clock.Clock // for sessions; nil: the system's
 	// Greet, if not nil, introduces us before the connection is used; its error ends it.
 	Greet func(ctx context.Context, c *Client) error
 }
 
-// Client is one connection to a broker with pipelined calls. When the connection fails, all calls fail, and later ones too: the
-// owner dials again.
+// Client is one connection to a broker with pipelined calls. When the connection fails, all calls fail, and later ones
+// too: the owner dials again.
 type Client struct {
 	nc        net.Conn
 	formatter *kmsg.RequestFormatter
@@ -105,7 +106,8 @@ func (c *Client) begin(ctx context.Context, greet func(context.Context, *Client)
 	return err
 }
 
-// negotiate learns the broker's versions; an older broker answers a version it does not know in version 0, with its range.
+// negotiate learns the broker's versions; an older broker answers a version it does not know in version 0, with its
+// range.
 func (c *Client) negotiate(ctx context.Context) error {
 	req := kmsg.NewPtrApiVersionsRequest()
 	req.Version = req.MaxVersion()
@@ -177,7 +179,8 @@ func (c *Client) call(ctx context.Context, req kmsg.Request, resp kmsg.Response)
 	}
 }
 
-// write sends a request and enters its call among the pending, after another login where one is due. The slot that was taken is the call's from then on.
+// write sends a request and enters its call among the pending, after another login where one is due. The slot that was
+// taken is the call's from then on.
 func (c *Client) write(ctx context.Context, req kmsg.Request, resp kmsg.Response) (<-chan error, error) {
 	c.writing.Lock()
 	defer c.writing.Unlock()

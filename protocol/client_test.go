@@ -14,7 +14,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// brokerHandler answers ApiVersions as a broker does that knows versions up to 3 of it, heartbeats up to version 2, and SASL.
+// brokerHandler answers ApiVersions as a broker does that knows versions up to 3 of it, heartbeats up to version 2, and
+// SASL.
 func brokerHandler() *testHandler {
 	h := &testHandler{}
 	h.on(apiVersionsKey, func(r *Request) {
@@ -128,8 +129,8 @@ func TestClientReadsWhileAWriteIsBlocked(t *testing.T) {
 	}
 }
 
-// slowPeer answers ApiVersions and two heartbeats, and reads the second heartbeat's request after answered is closed. Before
-// it answers the first, the second is on its way.
+// slowPeer answers ApiVersions and two heartbeats, and reads the second heartbeat's request after answered is closed.
+// Before it answers the first, the second is on its way.
 func slowPeer(nc net.Conn, answered chan struct{}) {
 	respond := func(id []byte, resp kmsg.Response) {
 		body := append(append([]byte(nil), id...), resp.AppendTo(nil)...)

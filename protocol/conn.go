@@ -31,8 +31,8 @@ type Peer struct {
 // Conn is an accepted connection as handlers see it.
 //
 // One goroutine, the reader, receives, serves and, where the answer is ready when Serve returns, sends. An answer that
-// comes while the reader is not about to send gets a writer, a goroutine that lives while there is something to send. Never
-// do two send at once (sending).
+// comes while the reader is not about to send gets a writer, a goroutine that lives while there is something to send.
+// Never do two send at once (sending).
 type Conn struct {
 	ID         uint64
 	Listener   string // name of the listener it came in on, such as PLAINTEXT
@@ -95,8 +95,8 @@ func (c *Conn) Peer() *Peer { return c.peer.Load() }
 // SetPeer is called for a Hello that was accepted.
 func (c *Conn) SetPeer(p *Peer) { c.peer.Store(p) }
 
-// Trust has the connection borrow from the reserve of the cluster's own, which clients cannot take. It is called once the peer is proven to be a
-// node of the cluster.
+// Trust has the connection borrow from the reserve of the cluster's own, which clients cannot take. It is called once
+// the peer is proven to be a node of the cluster.
 func (c *Conn) Trust() {
 	if !c.trusted.Load() {
 		c.trusted.Store(true)
@@ -112,8 +112,8 @@ func (c *Conn) Memo() any { return c.memo.Load() }
 // SetMemo remembers v, which must always be of the same type.
 func (c *Conn) SetMemo(v any) { c.memo.Store(v) }
 
-// Refused notes, as a line of the log at most now and then, that something came on the connection which a node or client that means well does
-// not send.
+// Refused notes, as a line of the log at most now and then, that something came on the connection which a node or
+// client that means well does not send.
 func (c *Conn) Refused(what string) { c.server.refused(c, what, "refused") }
 
 // Context is cancelled when the connection is gone: parked work for it can be dropped.
@@ -177,8 +177,8 @@ func (c *Conn) complete(seq uint64, res result) {
 // stopReading makes a reader that waits for bytes return from it, with os.ErrDeadlineExceeded.
 func (c *Conn) stopReading() { _ = c.nc.SetReadDeadline(time.Unix(1, 0)) }
 
-// advance moves results whose turn has come to out; it returns those that will not be sent, and the reason when the turn
-// of an abort has come. c.mu is held.
+// advance moves results whose turn has come to out; it returns those that will not be sent, and the reason when the
+// turn of an abort has come. c.mu is held.
 func (c *Conn) advance() (dropped []result, abort string) {
 	for {
 		res, ok := c.order.pop()
@@ -249,8 +249,8 @@ func (c *Conn) sendBatch(results []result) error {
 	return err
 }
 
-// endSending tells the peer that no more comes. What it has sent is still read and done; the reaper ends a peer that does
-// not end.
+// endSending tells the peer that no more comes. What it has sent is still read and done; the reaper ends a peer that
+// does not end.
 func (c *Conn) endSending() {
 	c.closingSince.CompareAndSwap(0, c.server.o.Clock.Now().UnixNano())
 	if half, ok := c.nc.(halfCloser); !ok || half.CloseWrite() != nil {

@@ -34,8 +34,8 @@ type frame struct {
 }
 
 // frameReader cuts a connection's stream into frames. A buffer is held only while bytes are in it: an idle connection
-// waits without one. Small frames are copied out of it; a frame that is alone in it is handed over with it, and as the next
-// read asks for just as much as the last large frame took, a stream of large requests is received without a copy.
+// waits without one. Small frames are copied out of it; a frame that is alone in it is handed over with it, and as the
+// next read asks for just as much as the last large frame took, a stream of large requests is received without a copy.
 type frameReader struct {
 	nc       net.Conn
 	raw      syscall.RawConn // nil when nc is no plain socket
@@ -145,7 +145,8 @@ func (f *frameReader) complete(size int) error {
 	return nil
 }
 
-// charge brings the loan for a frame of frameBytes up to bytes. A small frame that would have to wait borrows from its reserve.
+// charge brings the loan for a frame of frameBytes up to bytes. A small frame that would have to wait borrows from its
+// reserve.
 func (f *frameReader) charge(bytes int64, frameBytes int) error {
 	more := bytes - f.loan.Bytes()
 	if more <= 0 || f.loan.TryGrow(more) {
@@ -251,7 +252,8 @@ func (f *frameReader) fill() error {
 	return err
 }
 
-// readWaiting reads from a connection that does not tell whether it is ready. The length that begins a frame is waited for without a buffer.
+// readWaiting reads from a connection that does not tell whether it is ready. The length that begins a frame is waited
+// for without a buffer.
 func (f *frameReader) readWaiting() (int, error) {
 	if f.buf != nil {
 		f.prepare()

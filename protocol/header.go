@@ -94,8 +94,8 @@ func skipHeaderTags(b []byte) (rest []byte, err error) {
 	return c.src, c.err
 }
 
-// appendResponseHeader reserves the length and appends the header: version 0, or version 1 (with tags, none) for flexible
-// versions; ApiVersions always has version 0, as its client does not know yet what we speak.
+// appendResponseHeader reserves the length and appends the header: version 0, or version 1 (with tags, none) for
+// flexible versions; ApiVersions always has version 0, as its client does not know yet what we speak.
 func appendResponseHeader(dst []byte, key int16, correlationID int32, flexible bool) []byte {
 	dst = append(dst, 0, 0, 0, 0)
 	dst = binary.BigEndian.AppendUint32(dst, uint32(correlationID))
@@ -128,7 +128,8 @@ func decodeScanned(s *requestSchema, version int16, body []byte, scanned scanned
 	return req, nil
 }
 
-// DecodeRequest decodes a body that came within another request, as bounded as one from a socket. What it returns may alias body.
+// DecodeRequest decodes a body that came within another request, as bounded as one from a socket. What it returns may
+// alias body.
 func DecodeRequest(key, version int16, body []byte) (kmsg.Request, error) {
 	schema := requestSchemas()[key]
 	if schema == nil || !schema.versions.has(version) || version > newRequest(key).MaxVersion() {

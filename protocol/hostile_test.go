@@ -133,8 +133,8 @@ func onlyAlerts(b []byte) bool {
 	return true
 }
 
-// hostileFrames are bytes that no client which means well sends. The server closes an authenticated connection, or answers
-// where Kafka answers; it closes one that is not authenticated.
+// hostileFrames are bytes that no client which means well sends. The server closes an authenticated connection, or
+// answers where Kafka answers; it closes one that is not authenticated.
 var hostileFrames = []struct {
 	name     string
 	sent     []byte
@@ -258,8 +258,8 @@ func TestLargeFramesBeforeAuthentication(t *testing.T) {
 	}
 }
 
-// What never comes to its end is cut, at every door in every phase: nothing at all, half a hello, half a length, a large
-// frame that is claimed, and a byte a second. The test moves the time.
+// What never comes to its end is cut, at every door in every phase: nothing at all, half a hello, half a length, a
+// large frame that is claimed, and a byte a second. The test moves the time.
 func TestSlowPeersAreCut(t *testing.T) {
 	hello := append([]byte{22, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3}, make([]byte, 40)...)
 	rows := []struct {
@@ -333,8 +333,8 @@ func TestStepsOfALoginGiveNoTime(t *testing.T) {
 	}
 }
 
-// Failures of logins look alike (CVE-2021-38153): the log has no secret, and the answer has the same bytes for known and
-// unknown names.
+// Failures of logins look alike (CVE-2021-38153): the log has no secret, and the answer has the same bytes for known
+// and unknown names.
 func TestFailuresLookAlike(t *testing.T) {
 	for _, d := range doors {
 		if !d.sasl {

@@ -7,13 +7,13 @@ import (
 )
 
 const (
-	// minDecodedLoan is the least estimate of a decoded request, minResponseLoan the least response, that is borrowed for. What is smaller is
-	// bounded by the requests in flight of a connection.
+	// minDecodedLoan is the least estimate of a decoded request, minResponseLoan the least response, that is borrowed
+	// for. What is smaller is bounded by the requests in flight of a connection.
 	minDecodedLoan  = 16 << 10
 	minResponseLoan = 8 << 10
 
-	// While others wait for memory, a frame must bring stallBytes within stallPatience, and a peer must read maxWriteBytes of its responses
-	// within unreadPatience, or all. Otherwise their connections are cut.
+	// While others wait for memory, a frame must bring stallBytes within stallPatience, and a peer must read
+	// maxWriteBytes of its responses within unreadPatience, or all. Otherwise their connections are cut.
 	stallBytes     = 64 << 10
 	stallPatience  = 2 * time.Second
 	unreadPatience = 5 * time.Second

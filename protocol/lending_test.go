@@ -39,7 +39,8 @@ func (p *testPeer) stallFrame(size, sent int) {
 	go func() { _, _ = p.Write(make([]byte, sent)) }() // blocks while the server waits for memory
 }
 
-// Frames that stall hold the share of large requests: small ones and those of the cluster's own nodes pass, another large one has them cut.
+// Frames that stall hold the share of large requests: small ones and those of the cluster's own nodes pass, another
+// large one has them cut.
 func TestStalledFramesAreCut(t *testing.T) {
 	const share = 1 << 20
 	s := startServer(t, &testHandler{}, Options{MaxQueuedBytes: share, FrameTimeout: time.Hour})
@@ -175,7 +176,8 @@ func metadata() *kmsg.MetadataRequest {
 	return req
 }
 
-// Peers that ask for large responses and do not read them hold no more than the share; others are served, and at last those are cut.
+// Peers that ask for large responses and do not read them hold no more than the share; others are served, and at last
+// those are cut.
 func TestUnreadResponsesAreBounded(t *testing.T) {
 	const size = 8 << 20
 	h := &weighing{testHandler: &testHandler{}, sizeBytes: size}

@@ -15,7 +15,8 @@ import (
 	"grete/internal/sched"
 )
 
-// Limits bound the connections of a server (Kafka's ConnectionQuotas). In numbers, 0 means no limit, and below 0 that none is let in.
+// Limits bound the connections of a server (Kafka's ConnectionQuotas). In numbers, 0 means no limit, and below 0 that
+// none is let in.
 type Limits struct {
 	Descriptors    int            // of the process, for connections: binds Protected too
 	Connections    int            // max.connections: at it, accepting waits
@@ -137,7 +138,8 @@ func (l *connLimits) awaitSlot(listener string, stop <-chan struct{}) bool {
 	}
 }
 
-// take counts a connection of the listener and returns nil, or returns what to wait for: a change, and for pause > 0 as long at most.
+// take counts a connection of the listener and returns nil, or returns what to wait for: a change, and for pause > 0 as
+// long at most.
 func (l *connLimits) take(listener string) (pause time.Duration, changed <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -247,7 +249,8 @@ func (s *Server) Limits() Limits {
 	return s.limits.limits
 }
 
-// closeExcess closes those connections above max.connections that have been silent longest, as Kafka does, but none of the protected listener.
+// closeExcess closes those connections above max.connections that have been silent longest, as Kafka does, but none of
+// the protected listener.
 func (s *Server) closeExcess() {
 	excess := s.limits.excess()
 	if excess == 0 {

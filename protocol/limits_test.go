@@ -18,7 +18,8 @@ func (s *testServer) served() *testPeer {
 	return p
 }
 
-// The limits change while the server serves: those who wait are let in, and those that are too many go, the longest silent first.
+// The limits change while the server serves: those who wait are let in, and those that are too many go, the longest
+// silent first.
 func TestLimitsChangeAtOnce(t *testing.T) {
 	s := startServer(t, &testHandler{}, Options{})
 	a, b, c := s.served(), s.served(), s.served()

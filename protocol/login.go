@@ -19,7 +19,8 @@ type Login struct {
 	Begin     func() (sasl.Client, error)
 }
 
-// renewShare of a session passes before the client authenticates again; Kafka's clients do it after 85 to 95 in a hundred.
+// renewShare of a session passes before the client authenticates again; Kafka's clients do it after 85 to 95 in a
+// hundred.
 const renewShare = 0.85
 
 var errLogin = errors.New("SASL")

@@ -5,8 +5,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Requests of our own, which nodes send each other and nobody else serves (docs/adr/0005, docs/adr/0009): on the CONTROLLER listener, and
-// Hello and Witness on those for clients, where they are not announced. Their keys are far above Kafka's. All have version 0, which is not flexible.
+// Requests of our own, which nodes send each other and nobody else serves (docs/adr/0005, docs/adr/0009): on the
+// CONTROLLER listener, and Hello and Witness on those for clients, where they are not announced. Their keys are far
+// above Kafka's. All have version 0, which is not flexible.
 const (
 	RaftKey    = int16(1000)
 	ForwardKey = int16(1001)
@@ -92,14 +93,14 @@ func (version0) SetVersion(int16)  {}
 func (version0) GetVersion() int16 { return 0 }
 func (version0) IsFlexible() bool  { return false }
 
-// RaftRequest carries Raft's messages from one node to another, in order. A node that nobody can dial asks for its own: the
-// answer waits up to MaxWaitMs until there are some.
+// RaftRequest carries Raft's messages from one node to another, in order. A node that nobody can dial asks for its own:
+// the answer waits up to MaxWaitMs until there are some.
 type RaftRequest struct {
 	version0
 	ClusterID string
 	From, To  int32
-	// Directories are those of the nodes' metadata logs (KIP-853): a node whose directory was emptied is not the one that is meant.
-	// To's is zero when the sender does not know it.
+	// Directories are those of the nodes' metadata logs (KIP-853): a node whose directory was emptied is not the one
+	// that is meant. To's is zero when the sender does not know it.
 	FromDirectoryID, ToDirectoryID [16]byte
 	MaxWaitMs                      int32 // 0: the sender is dialled itself
 	MessageFrames
@@ -167,8 +168,8 @@ type ForwardRequest struct {
 	Body                         []byte
 }
 
-// ForwardResponse has the answer, at the version of the request, and the offset of the metadata log from which on an image has what came
-// of it.
+// ForwardResponse has the answer, at the version of the request, and the offset of the metadata log from which on an
+// image has what came of it.
 type ForwardResponse struct {
 	version0
 	ErrorCode int16
@@ -262,7 +263,8 @@ func (r *FormResponse) ReadFrom(src []byte) error {
 	return b.Complete()
 }
 
-// JoinRequest asks the quorum's leader to make a node a member that follows the log; one that is, to note its listeners.
+// JoinRequest asks the quorum's leader to make a node a member that follows the log; one that is, to note its
+// listeners.
 type JoinRequest struct {
 	version0
 	ClusterID   string
@@ -270,8 +272,8 @@ type JoinRequest struct {
 	DirectoryID [16]byte // of its metadata log
 	Listeners   []JoinListener
 	Incarnation [16]byte // of this run; of nodes of former versions zero
-	// Emptied: the node has nothing of the metadata log and is to vote. If its id has a vote, that was lost with its directory. Whoever takes
-	// the request from the node clears this unless the node is proven.
+	// Emptied: the node has nothing of the metadata log and is to vote. If its id has a vote, that was lost with its
+	// directory. Whoever takes the request from the node clears this unless the node is proven.
 	Emptied bool
 }
 
@@ -332,8 +334,8 @@ func (r *JoinResponse) ReadFrom(src []byte) error {
 	return b.Complete()
 }
 
-// HelloRequest says who dials: it opens every connection between nodes. Where the cluster has a key it is sent twice, the second time with
-// the proof that the sender has the key.
+// HelloRequest says who dials: it opens every connection between nodes. Where the cluster has a key it is sent twice,
+// the second time with the proof that the sender has the key.
 type HelloRequest struct {
 	version0
 	ClusterID string
@@ -439,7 +441,8 @@ func readByteArrays(b *kbin.Reader) [][]byte {
 	return out
 }
 
-// arrayLen reads the length of an array whose elements take at least elementBytes; more than there can be is a short read.
+// arrayLen reads the length of an array whose elements take at least elementBytes; more than there can be is a short
+// read.
 func arrayLen(b *kbin.Reader, elementBytes int) int {
 	n := int(b.ArrayLen())
 	if n <= 0 || n > len(b.Src)/elementBytes {

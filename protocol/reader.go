@@ -135,8 +135,8 @@ func (c *Conn) serve(f frame) error {
 	return nil
 }
 
-// decode makes a request of a frame. The frame's buffer is the request's afterwards, or back in its pool when nothing in the
-// decoded request points to it. The frame's loan is the request's, also that of one that is refused.
+// decode makes a request of a frame. The frame's buffer is the request's afterwards, or back in its pool when nothing
+// in the decoded request points to it. The frame's loan is the request's, also that of one that is refused.
 func (c *Conn) decode(f frame) (*Request, error) {
 	h, rest := parseFixedHeader(f.bytes)
 	r := &Request{Key: h.key, Version: h.version, CorrelationID: h.correlationID, loan: f.loan}

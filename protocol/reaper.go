@@ -5,8 +5,8 @@ import "time"
 // reapEvery is how often connections are looked at for what has lasted too long; one goroutine does it for all.
 const reapEvery = time.Second
 
-// reap closes connections that are idle (connections.max.idle.ms), that began a frame or a response and make no progress,
-// or that do not come to their end.
+// reap closes connections that are idle (connections.max.idle.ms), that began a frame or a response and make no
+// progress, or that do not come to their end.
 func (s *Server) reap() {
 	every := reapEvery
 	if s.o.MaxIdle > 0 {

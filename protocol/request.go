@@ -13,8 +13,8 @@ import (
 )
 
 // Request is one request of a connection. Body and what it points to alias a pooled buffer: they are valid
-// until ReleaseBody, Respond, NoResponse or Abort. One of the latter three must be called exactly once, from any goroutine. Strings are
-// copies and may be kept; byte slices may not.
+// until ReleaseBody, Respond, NoResponse or Abort. One of the latter three must be called exactly once, from any
+// goroutine. Strings are copies and may be kept; byte slices may not.
 type Request struct {
 	Key, Version  int16
 	CorrelationID int32
@@ -40,8 +40,8 @@ type Part struct {
 	Region vfs.Region
 }
 
-// Amend has f complete the response before it is encoded. Whoever checks a request takes out of it what its handler must
-// not see, and puts the answers to that in here. It does not apply to RespondParts.
+// Amend has f complete the response before it is encoded. Whoever checks a request takes out of it what its handler
+// must not see, and puts the answers to that in here. It does not apply to RespondParts.
 func (r *Request) Amend(f func(kmsg.Response)) {
 	before := r.amend
 	if before == nil {
@@ -79,8 +79,8 @@ func (r *Request) responseVersion() int16 {
 }
 
 // RespondParts queues a response body encoded by the caller (after the response header, which is added here):
-// bytes and file regions in turn. release, if not nil, is called once the parts are sent or dropped; until then the parts'
-// bytes must not change. They must not alias the request, which ends here.
+// bytes and file regions in turn. release, if not nil, is called once the parts are sent or dropped; until then the
+// parts' bytes must not change. They must not alias the request, which ends here.
 func (r *Request) RespondParts(parts []Part, release func()) {
 	if !r.answer() {
 		return
@@ -133,16 +133,17 @@ func (r *Request) answer() bool {
 	return true
 }
 
-// ReleaseBody gives back the memory that Body aliases and what was borrowed for it, before the request is answered. Only the goroutine
-// that serves the request may call it, before another can answer. Byte slices of Body must not be used afterwards.
+// ReleaseBody gives back the memory that Body aliases and what was borrowed for it, before the request is answered.
+// Only the goroutine that serves the request may call it, before another can answer. Byte slices of Body must not be
+// used afterwards.
 func (r *Request) ReleaseBody() {
 	r.buf.put()
 	r.buf = nil
 	r.loan.Return()
 }
 
-// ReleaseResponse gives back what was borrowed for the response, by a request that is parked. Only the goroutine that serves the request may call it,
-// before another can answer.
+// ReleaseResponse gives back what was borrowed for the response, by a request that is parked. Only the goroutine that
+// serves the request may call it, before another can answer.
 func (r *Request) ReleaseResponse() { r.response.Return() }
 
 // finish gives the request's buffer back and puts res in its place in the order.

@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// rewriter copies a body that a scan has passed, and makes it what Kafka reads of it where decoding would read something else: strings that are
-// not UTF-8, and known tagged fields that are not as long as they say.
+// rewriter copies a body that a scan has passed, and makes it what Kafka reads of it where decoding would read
+// something else: strings that are not UTF-8, and known tagged fields that are not as long as they say.
 type rewriter struct{ src, out []byte }
 
 func rewriteRequest(s *requestSchema, version int16, body []byte) []byte {
@@ -119,8 +119,8 @@ func (w *rewriter) uvarint() uint32 {
 	return v
 }
 
-// javaText is text as Java decodes it: U+FFFD stands for each run of bytes that begins a character and does not end it, for each surrogate, and for
-// each other byte that is out of place.
+// javaText is text as Java decodes it: U+FFFD stands for each run of bytes that begins a character and does not end it,
+// for each surrogate, and for each other byte that is out of place.
 func javaText(text []byte) []byte {
 	out := make([]byte, 0, len(text)+2*utf8.UTFMax)
 	for len(text) > 0 {

@@ -24,7 +24,8 @@ func TestRewriteKeepsWhatIsRight(t *testing.T) {
 	})
 }
 
-// Strings that are not UTF-8 are decoded as Java does; what Kafka 4.4 answered to names of these bytes is in the oracle's recording.
+// Strings that are not UTF-8 are decoded as Java does; what Kafka 4.4 answered to names of these bytes is in the
+// oracle's recording.
 func TestJavaText(t *testing.T) {
 	for text, want := range map[string]string{
 		"a\xffb": "a?b", "\xff\xfe": "??", "\xe2\x82": "?", "\xe2\x82a": "?a", "\xf0\x9f\x92a": "?a", "\xf0\x9f\x92": "?", "\xc0\x80": "??", "\xed\xa0\x80": "?",

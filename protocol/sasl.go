@@ -111,7 +111,8 @@ func (c *Conn) serveSASL(r *Request) (done bool, err error) {
 	return false, nil
 }
 
-// denyState answers ApiVersions and SaslHandshake where a token is due. Kafka answers any request there; others close the connection here.
+// denyState answers ApiVersions and SaslHandshake where a token is due. Kafka answers any request there; others close
+// the connection here.
 func (c *Conn) denyState(r *Request) error {
 	var resp kmsg.Response = kmsg.NewPtrApiVersionsResponse()
 	if r.Body != nil {
@@ -215,7 +216,8 @@ type authFailure struct{ text, reason string }
 // errNoMemory is the end of a login whose connection, or server, ended before there was memory for it.
 var errNoMemory = errors.New("the connection ended")
 
-// minExchangeBytes is the shortest token whose work is borrowed for. maxUnauthenticated bounds the work for shorter ones.
+// minExchangeBytes is the shortest token whose work is borrowed for. maxUnauthenticated bounds the work for shorter
+// ones.
 const minExchangeBytes = minDecodedLoan / sasl.ExchangeFactor
 
 // next borrows for the work and takes the exchange on.
@@ -258,7 +260,8 @@ func (c *Conn) step(token []byte, loan *memory.Loan) (challenge []byte, done boo
 // userType is the type of principals that SASL makes.
 const userType = "User"
 
-// finishAuthentication makes the connection the principal's and returns how long the session lasts, in milliseconds; 0: it has no end.
+// finishAuthentication makes the connection the principal's and returns how long the session lasts, in milliseconds; 0:
+// it has no end.
 func (c *Conn) finishAuthentication(now time.Time) (lifetimeMillis int64) {
 	a := c.auth
 	result := a.exchange.Result()
@@ -279,8 +282,8 @@ func (c *Conn) finishAuthentication(now time.Time) (lifetimeMillis int64) {
 	return lifetime.Milliseconds()
 }
 
-// deny ends the connection for a failure of authentication, after a delay and after what answer sends: it slows down who guesses, and tells nothing by
-// its time. Nothing more is read meanwhile.
+// deny ends the connection for a failure of authentication, after a delay and after what answer sends: it slows down
+// who guesses, and tells nothing by its time. Nothing more is read meanwhile.
 func (c *Conn) deny(reason string, answer func()) error {
 	c.mu.Lock()
 	end := c.order.push()

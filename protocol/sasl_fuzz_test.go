@@ -230,8 +230,8 @@ func playSASL(t *testing.T, script []byte) *saslScript {
 	return s
 }
 
-// FuzzSASLSteps plays the steps of logging in, and in again, in any order and with garbage between them: the server serves
-// a name only after the secret of just that name, no connection changes hands, and no session outlives its end.
+// FuzzSASLSteps plays the steps of logging in, and in again, in any order and with garbage between them: the server
+// serves a name only after the secret of just that name, no connection changes hands, and no session outlives its end.
 func FuzzSASLSteps(f *testing.F) {
 	f.Add([]byte{stepVersions, stepHandshakePlain, stepAnn, stepHeartbeat, stepWait, stepHandshakePlain, stepAnn, stepHeartbeat})
 	f.Add([]byte{stepHandshakePlain, stepAnn, stepWait, stepHandshakePlain, stepEve, stepHeartbeat})

@@ -58,8 +58,8 @@ type scanner struct {
 	err     error
 }
 
-// scanned is what a scan has found: an estimate of the decoded form, whether that will point into the body, and whether Kafka reads something else of
-// the body than would be decoded (rewriteRequest).
+// scanned is what a scan has found: an estimate of the decoded form, whether that will point into the body, and whether
+// Kafka reads something else of the body than would be decoded (rewriteRequest).
 type scanned struct {
 	decodedBytes     int
 	aliases, rewrite bool
@@ -226,8 +226,8 @@ func (c *scanner) length(flexible bool, sizeBytes int) int {
 	return n
 }
 
-// uvarint reads an unsigned varint of at most five bytes (ByteUtils.readUnsignedVarint). After an error it returns 1, as a
-// length: empty.
+// uvarint reads an unsigned varint of at most five bytes (ByteUtils.readUnsignedVarint). After an error it returns 1,
+// as a length: empty.
 func (c *scanner) uvarint() uint32 {
 	if len(c.src) > 0 && c.src[0] < 0x80 {
 		v := c.src[0]
@@ -243,7 +243,8 @@ func (c *scanner) uvarint() uint32 {
 	return uint32(v)
 }
 
-// tagSection walks tagged fields. They may repeat and need no order, as with Kafka. A known one need not be as long as it says.
+// tagSection walks tagged fields. They may repeat and need no order, as with Kafka. A known one need not be as long as
+// it says.
 func (c *scanner) tagSection(known []shapeField) {
 	n := c.uvarint()
 	if n > maxTags {

@@ -154,8 +154,8 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// Whatever a body holds, decoding it costs a few times its size, for every key, in its first and last version, and every
-// array in it; with GRETE_LONG bodies have 20 MiB.
+// Whatever a body holds, decoding it costs a few times its size, for every key, in its first and last version, and
+// every array in it; with GRETE_LONG bodies have 20 MiB.
 func TestLargeBodiesDecodeInProportion(t *testing.T) {
 	size := 256 << 10
 	if os.Getenv("GRETE_LONG") != "" {
@@ -185,8 +185,8 @@ func TestLargeBodiesDecodeInProportion(t *testing.T) {
 	}
 }
 
-// hostileBodies are valid bodies of about size bytes, each with one array, or one section of unknown tags, full of the smallest
-// elements, and all else empty.
+// hostileBodies are valid bodies of about size bytes, each with one array, or one section of unknown tags, full of the
+// smallest elements, and all else empty.
 func hostileBodies(sh *shape, size int) (out [][]byte) {
 	for i := range sh.fields {
 		f := &sh.fields[i]

@@ -14,7 +14,8 @@ import (
 	"grete/internal/sched"
 )
 
-// Security says how the connections of a listener are secured. Without an entry in Options a listener has neither TLS nor SASL.
+// Security says how the connections of a listener are secured. Without an entry in Options a listener has neither TLS
+// nor SASL.
 type Security struct {
 	// TLS, if not nil, is the configuration of the handshake, which comes before the first frame.
 	TLS *tls.Config
@@ -30,8 +31,8 @@ const (
 )
 
 const (
-	// maxUnauthenticated is how many connections of a server may be on their way to being authenticated: at it, the one that has taken
-	// longest gives way to the next, so that connections that never get there keep none out that do.
+	// maxUnauthenticated is how many connections of a server may be on their way to being authenticated: at it, the one
+	// that has taken longest gives way to the next, so that connections that never get there keep none out that do.
 	maxUnauthenticated = 512
 	// maxHandshakeBytes is what a peer may send before its TLS handshake is done.
 	maxHandshakeBytes = 128 << 10
@@ -113,8 +114,8 @@ func (c *Conn) failedAuthentication(reason string) {
 	})
 }
 
-// Authenticated says that the peer has proven to be p. From now on it may ask for anything, in frames of any length that is allowed. The reader
-// goroutine calls it.
+// Authenticated says that the peer has proven to be p. From now on it may ask for anything, in frames of any length
+// that is allowed. The reader goroutine calls it.
 func (c *Conn) Authenticated(p Principal) {
 	c.SetPrincipal(p)
 	if !c.unauthenticated.Swap(false) {
@@ -127,8 +128,8 @@ func (c *Conn) Authenticated(p Principal) {
 	}
 }
 
-// ProvesPrincipal says whether the peer has proven to be its principal, by something else than a delegation token: such clients alone may handle delegation
-// tokens (Kafka's allowTokenRequests).
+// ProvesPrincipal says whether the peer has proven to be its principal, by something else than a delegation token: such
+// clients alone may handle delegation tokens (Kafka's allowTokenRequests).
 func (c *Conn) ProvesPrincipal() bool {
 	if c.auth != nil {
 		return !c.unauthenticated.Load() && !c.byToken.Load()

@@ -64,8 +64,8 @@ type servedSchema struct {
 	versions versionSpan
 }
 
-// NewServer makes a server of what h serves. Versions that have no wire format any more (Produce 0–2 are advertised for librdkafka's
-// sake) are refused as unknown ones.
+// NewServer makes a server of what h serves. Versions that have no wire format any more (Produce 0–2 are advertised for
+// librdkafka's sake) are refused as unknown ones.
 func NewServer(h Handler, o Options) *Server {
 	o.setDefaults()
 	s := &Server{
@@ -199,8 +199,8 @@ func (s *Server) refused(c *Conn, reason, outcome string) {
 	})
 }
 
-// Shutdown stops accepting and reading, finishes what was accepted, sends its responses, closes; ctx bounds it. Requests that
-// handlers have parked are waited for: who shuts down ends their parking first, or lets ctx run out.
+// Shutdown stops accepting and reading, finishes what was accepted, sends its responses, closes; ctx bounds it.
+// Requests that handlers have parked are waited for: who shuts down ends their parking first, or lets ctx run out.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	first := !s.shutdown

@@ -21,5 +21,6 @@ func (s *sender) sendFile(f *os.File, offsetBytes int64, sizeBytes int) error {
 	return err
 }
 
-// limitUnacknowledged: these systems have no such limit that is alike everywhere; keep-alives find out about a connection that waits.
+// limitUnacknowledged: these systems have no such limit that is alike everywhere; keep-alives find out about a
+// connection that waits.
 func limitUnacknowledged(syscall.RawConn, time.Duration) error { return nil }

@@ -26,8 +26,8 @@ func rawConn(nc net.Conn) syscall.RawConn {
 	return nil
 }
 
-// readReady tries to read without waiting; false makes the runtime wait until the socket is readable, and until then the
-// buffer is back in its pool.
+// readReady tries to read without waiting; false makes the runtime wait until the socket is readable, and until then
+// the buffer is back in its pool.
 func (f *frameReader) readReady(fd uintptr) bool {
 	f.prepare()
 	for {

@@ -5,8 +5,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// WitnessRequest has a broker probe another, for the active controller (docs/adr/0007). It names no address: the broker knows where the
-// other is registered.
+// WitnessRequest has a broker probe another, for the active controller (docs/adr/0007). It names no address: the broker
+// knows where the other is registered.
 type WitnessRequest struct {
 	version0
 	BrokerID    int32

@@ -77,7 +77,8 @@ func refuseACL(c kmsg.CreateACLsRequestCreation) *fault {
 	return nil
 }
 
-// deleteACLs is AclControlManager.deleteAcls: each filter takes what it chooses. An ACL that two filters choose is removed once, and told by both.
+// deleteACLs is AclControlManager.deleteAcls: each filter takes what it chooses. An ACL that two filters choose is
+// removed once, and told by both.
 func (v *view) deleteACLs(req *kmsg.DeleteACLsRequest) ([]metadata.Record, *kmsg.DeleteACLsResponse) {
 	resp := req.ResponseKind().(*kmsg.DeleteACLsResponse)
 	var records []metadata.Record

@@ -21,8 +21,8 @@ func creations(bend ...func(*kmsg.CreateACLsRequestCreation)) *kmsg.CreateACLsRe
 	return req
 }
 
-// An ACL is made once, however often it is asked for; one that cannot be is refused, and keeps no other from being made. Two filters that choose the
-// same ACL both tell it, and one record removes it.
+// An ACL is made once, however often it is asked for; one that cannot be is refused, and keeps no other from being
+// made. Two filters that choose the same ACL both tell it, and one record removes it.
 func TestACLsAreMadeAndRemovedOnce(t *testing.T) {
 	s := newStage()
 	as := func(*kmsg.CreateACLsRequestCreation) {}

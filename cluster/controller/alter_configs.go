@@ -10,9 +10,9 @@ import (
 	"grete/cluster/metadata"
 )
 
-// Both config requests go the way of Kafka's ConfigurationControlManager. The broker that got the request has checked it first
-// as its ConfigAdminManager does: repeated keys, null values, and what concerns brokers' own properties. Here a request names
-// each resource once, and each resource is altered whole or refused.
+// Both config requests go the way of Kafka's ConfigurationControlManager. The broker that got the request has checked
+// it first as its ConfigAdminManager does: repeated keys, null values, and what concerns brokers' own properties. Here
+// a request names each resource once, and each resource is altered whole or refused.
 
 // setting is what a request wants of one property; a nil value removes it.
 type setting struct {

@@ -123,7 +123,8 @@ func (v *view) allEligible(isr []kmsg.AlterPartitionRequestTopicPartitionNewEpoc
 	return true
 }
 
-// changeISR makes the record, if anything changes, and the answer. A change may end a reassignment, and with it the leadership of who asks.
+// changeISR makes the record, if anything changes, and the answer. A change may end a reassignment, and with it the
+// leadership of who asks.
 func (v *view) changeISR(req *kmsg.AlterPartitionRequest, t *metadata.Topic, p kmsg.AlterPartitionRequestTopicPartition) (metadata.Record, kmsg.AlterPartitionResponseTopicPartition) {
 	c := v.change(t, p.Partition, v.rulesOf(t))
 	c.kind, c.isr, c.recovery = c.rules.election(), isrOf(p), p.LeaderRecoveryState

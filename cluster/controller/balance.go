@@ -18,8 +18,8 @@ type round struct {
 	at    time.Time // when it is due
 }
 
-// newRounds are those of preferred leaders (auto.leader.rebalance.enable), and of leaders for partitions that nobody leads and whose
-// topics allow to lose records.
+// newRounds are those of preferred leaders (auto.leader.rebalance.enable), and of leaders for partitions that nobody
+// leads and whose topics allow to lose records.
 func newRounds(o *Options) []*round {
 	all := []*round{{
 		every: time.Duration(o.Config.Int("unclean.leader.election.interval.ms")) * time.Millisecond,

@@ -9,8 +9,8 @@ import (
 	"grete/protocol/batch"
 )
 
-// encoded are records as the log gets them. What a client asks for is in one batch, which is committed whole or not at all; what a broker's coming
-// and going makes of many partitions may be cut anywhere, as each change stands by itself.
+// encoded are records as the log gets them. What a client asks for is in one batch, which is committed whole or not at
+// all; what a broker's coming and going makes of many partitions may be cut anywhere, as each change stands by itself.
 type encoded struct {
 	values [][]byte
 	bytes  int
@@ -52,8 +52,8 @@ func (e *encoded) batches() (all [][][]byte) {
 	return append(all, e.values[first:])
 }
 
-// append proposes the records that pending has already; before is pending without them. When some of them cannot be appended any more, this node
-// begins anew with what was.
+// append proposes the records that pending has already; before is pending without them. When some of them cannot be
+// appended any more, this node begins anew with what was.
 func (d *decider) append(before *metadata.Image, made encoded) error {
 	if len(made.values) == 0 {
 		return nil

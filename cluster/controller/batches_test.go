@@ -11,7 +11,8 @@ import (
 	"grete/protocol/batch"
 )
 
-// Batches end where they may, and hold what may be together up to the bound; what must be together stays so, however much it is.
+// Batches end where they may, and hold what may be together up to the bound; what must be together stays so, however
+// much it is.
 func TestBatches(t *testing.T) {
 	of := func(n int) encoded {
 		records := make([]metadata.Record, n)
@@ -68,7 +69,8 @@ func TestManyChangesAreSeveralBatches(t *testing.T) {
 	requireLed(t, again, 16_000)
 }
 
-// The disk fills up between two batches of one decision: the first stands, and the node decides on with it when there is space again.
+// The disk fills up between two batches of one decision: the first stands, and the node decides on with it when there
+// is space again.
 func TestDiskFillsUpBetweenBatches(t *testing.T) {
 	fsys := memory(t)
 	r := startRig(t, fsys, "/data", 1)

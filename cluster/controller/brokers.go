@@ -9,8 +9,8 @@ import (
 	"grete/cluster/metadata"
 )
 
-// registerBroker is ClusterControlManager.registerBroker: a new incarnation gets a new epoch, the offset of its record, and
-// starts fenced; the same incarnation amends its registration.
+// registerBroker is ClusterControlManager.registerBroker: a new incarnation gets a new epoch, the offset of its record,
+// and starts fenced; the same incarnation amends its registration.
 func (v *view) registerBroker(req *kmsg.BrokerRegistrationRequest) ([]metadata.Record, *kmsg.BrokerRegistrationResponse) {
 	resp := req.ResponseKind().(*kmsg.BrokerRegistrationResponse)
 	old := v.image.Broker(req.BrokerID)
@@ -33,8 +33,8 @@ func (v *view) registerBroker(req *kmsg.BrokerRegistrationRequest) ([]metadata.R
 	return append(records, r), resp
 }
 
-// endOfLife has others take over what the broker led in its life before. If that did not end cleanly its logs may lack what they had, so that it
-// is not electable until it has caught up.
+// endOfLife has others take over what the broker led in its life before. If that did not end cleanly its logs may lack
+// what they had, so that it is not electable until it has caught up.
 func (v *view) endOfLife(req *kmsg.BrokerRegistrationRequest, old *metadata.Broker) []metadata.Record {
 	clean := req.Version >= 3 && old != nil && req.PreviousBrokerEpoch == old.Epoch
 	if v.hasELR() && !clean {

@@ -9,7 +9,8 @@ import (
 	"grete/cluster/metadata"
 )
 
-// registerController is ClusterControlManager.registerController: a controller must be able to run at every finalized level.
+// registerController is ClusterControlManager.registerController: a controller must be able to run at every finalized
+// level.
 func (v *view) registerController(req *kmsg.ControllerRegistrationRequest) ([]metadata.Record, *kmsg.ControllerRegistrationResponse) {
 	resp := req.ResponseKind().(*kmsg.ControllerRegistrationResponse)
 	r := &metadata.RegisterControllerRecord{ControllerID: req.ControllerID, Incarnation: req.IncarnationID}

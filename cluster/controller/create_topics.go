@@ -12,8 +12,8 @@ import (
 	"grete/internal/uuid"
 )
 
-// createTopics is ControllerApis.createTopics with ReplicationControlManager.createTopics. Topics of one request do not see
-// each other.
+// createTopics is ControllerApis.createTopics with ReplicationControlManager.createTopics. Topics of one request do not
+// see each other.
 func (v *view) createTopics(req *kmsg.CreateTopicsRequest) ([]metadata.Record, *kmsg.CreateTopicsResponse) {
 	resp := req.ResponseKind().(*kmsg.CreateTopicsResponse)
 	topics, twice := withoutRepeated(req.Topics, func(t kmsg.CreateTopicsRequestTopic) string { return t.Topic })

@@ -71,8 +71,9 @@ func (d *decider) run() {
 	}
 }
 
-// ready says whether a request can be served or refused now. It has to wait while nobody leads, while this node leads but
-// has not applied its predecessors' records, and while too many answers wait for their commit; the applier pokes leaders.
+// ready says whether a request can be served or refused now. It has to wait while nobody leads, while this node leads
+// but has not applied its predecessors' records, and while too many answers wait for their commit; the applier pokes
+// leaders.
 func (d *decider) ready() bool {
 	l := d.n.lead.Load()
 	return d.pending != nil && d.n.waiting.len() < queuedOps || l.NodeID != -1 && l.NodeID != d.n.o.NodeID
@@ -143,8 +144,8 @@ func (d *decider) bootstrap() []metadata.Record {
 	return append(records, d.n.o.Bootstrap...)
 }
 
-// serve decides first and whatever else waits, appends all their records, as few batches as may be, and leaves the answers to the
-// applier.
+// serve decides first and whatever else waits, appends all their records, as few batches as may be, and leaves the
+// answers to the applier.
 func (d *decider) serve(first *op) {
 	if d.pending == nil {
 		first.reply <- outcome{err: ErrNotController}
@@ -188,8 +189,8 @@ func (d *decider) serve(first *op) {
 	}
 }
 
-// settled says whether the answer to a heartbeat that changes nothing holds whatever becomes of the records under way. It need not wait for them:
-// a broker that is busy applying what many partitions need is alive.
+// settled says whether the answer to a heartbeat that changes nothing holds whatever becomes of the records under way.
+// It need not wait for them: a broker that is busy applying what many partitions need is alive.
 func (d *decider) settled(req kmsg.Request) bool {
 	r, is := req.(*kmsg.BrokerHeartbeatRequest)
 	if !is {

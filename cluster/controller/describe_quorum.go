@@ -8,11 +8,13 @@ import (
 	"grete/internal/clock"
 )
 
-// observerSessionMs is how long a silent learner is still shown (LeaderState.OBSERVER_SESSION_TIMEOUT_MS). Kafka 4.4 shows a broker that was stopped and
-// unregistered as an observer 285 s later, and not 320 s later: the quorum does not know of registrations.
+// observerSessionMs is how long a silent learner is still shown (LeaderState.OBSERVER_SESSION_TIMEOUT_MS). Kafka 4.4
+// shows a broker that was stopped and unregistered as an observer 285 s later, and not 320 s later: the quorum does not
+// know of registrations.
 const observerSessionMs = 300_000
 
-// describeQuorum is KafkaRaftClient.handleDescribeQuorumRequest: it reads Raft's state, so that only the leader can answer it.
+// describeQuorum is KafkaRaftClient.handleDescribeQuorumRequest: it reads Raft's state, so that only the leader can
+// answer it.
 func (n *Node) describeQuorum(req *kmsg.DescribeQuorumRequest) (*kmsg.DescribeQuorumResponse, error) {
 	q, err := n.raft.Quorum()
 	if err != nil {

@@ -37,23 +37,25 @@ func (v *view) dirsOffline(b *metadata.Broker, offline [][16]byte) []metadata.Re
 	return append(records, &metadata.BrokerRegistrationChangeRecord{BrokerID: b.ID, BrokerEpoch: b.Epoch, LogDirs: left})
 }
 
-// withoutReplica takes a broker out of the ISR, and whatever happens to its replica it must not go on under the old epoch.
+// withoutReplica takes a broker out of the ISR, and whatever happens to its replica it must not go on under the old
+// epoch.
 func (c *partitionChange) withoutReplica(id int32) {
 	c.isr, c.leaderSet = without(c.isr, id), true
 	mayLead := c.mayLead
 	c.mayLead = func(other int32) bool { return other != id && mayLead(other) }
 }
 
-// withoutData: the directory that had a broker's replica is lost, and the replica that it has now began empty. If that broker led last, it does not have the
-// most there is any more, unlike in Kafka, which elects it and has the others truncate what they have. Where there are no others nothing more can be lost.
+// withoutData: the directory that had a broker's replica is lost, and the replica that it has now began empty. If that
+// broker led last, it does not have the most there is any more, unlike in Kafka, which elects it and has the others
+// truncate what they have. Where there are no others nothing more can be lost.
 func (c *partitionChange) withoutData(id int32) {
 	if len(c.replicas) > 1 {
 		c.lastKnown = without(c.lastKnown, id)
 	}
 }
 
-// assignDirs is ReplicationControlManager.handleAssignReplicasToDirs: a broker says in which directories it has its replicas. In one
-// that is offline, or lost, they do not count.
+// assignDirs is ReplicationControlManager.handleAssignReplicasToDirs: a broker says in which directories it has its
+// replicas. In one that is offline, or lost, they do not count.
 func (v *view) assignDirs(req *kmsg.AssignReplicasToDirsRequest) ([]metadata.Record, *kmsg.AssignReplicasToDirsResponse) {
 	resp := req.ResponseKind().(*kmsg.AssignReplicasToDirsResponse)
 	b := v.currentBroker(req.BrokerID, req.BrokerEpoch)
@@ -123,8 +125,9 @@ func (v *view) assignDir(b *metadata.Broker, dir metadata.UUID, t *metadata.Topi
 	return nil, nil
 }
 
-// withoutFull takes a follower out of the ISR that takes no more records: writes need not wait until it lags (replica.lag.time.max.ms). It has
-// all that it has acknowledged, so that it stays eligible where the ISR is below min.insync.replicas.
+// withoutFull takes a follower out of the ISR that takes no more records: writes need not wait until it lags
+// (replica.lag.time.max.ms). It has all that it has acknowledged, so that it stays eligible where the ISR is below
+// min.insync.replicas.
 func (c *partitionChange) withoutFull(id int32) metadata.Record {
 	if c.was.Leader == id || !slices.Contains(c.isr, id) || len(c.isr) == 1 {
 		return nil

@@ -22,8 +22,8 @@ const (
 	eligibleUnavailable  = "Eligible topic partition leaders are not available."
 )
 
-// electLeaders is ReplicationControlManager.electLeaders. Without topics it tries every partition, and leaves out of the answer those that
-// need no election.
+// electLeaders is ReplicationControlManager.electLeaders. Without topics it tries every partition, and leaves out of
+// the answer those that need no election.
 func (v *view) electLeaders(req *kmsg.ElectLeadersRequest) ([]metadata.Record, *kmsg.ElectLeadersResponse) {
 	resp := req.ResponseKind().(*kmsg.ElectLeadersResponse)
 	kind := int8(preferredElection)

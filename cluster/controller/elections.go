@@ -14,7 +14,8 @@ func (v *view) withoutBroker(id int32) []metadata.Record {
 	})
 }
 
-// withoutUnclean takes a broker that may have lost the end of its logs out of every ISR, and out of who is eligible (KIP-966).
+// withoutUnclean takes a broker that may have lost the end of its logs out of every ISR, and out of who is eligible
+// (KIP-966).
 func (v *view) withoutUnclean(id int32) []metadata.Record {
 	return v.reelect(id, func(p *metadata.Partition) bool { return slices.Contains(members(p), id) }, func(c *partitionChange) {
 		c.isr, c.uncleanShutdown = without(c.isr, id), id
@@ -31,7 +32,8 @@ func (v *view) withBroker(id int32) []metadata.Record {
 
 func leaderless(p *metadata.Partition) bool { return p.Leader == noBroker }
 
-// reelect is ReplicationControlManager.generateLeaderAndIsrUpdates over the partitions of a broker, or of noBroker, that concern.
+// reelect is ReplicationControlManager.generateLeaderAndIsrUpdates over the partitions of a broker, or of noBroker,
+// that concern.
 func (v *view) reelect(of int32, concerns func(*metadata.Partition) bool, prepare func(*partitionChange)) []metadata.Record {
 	var records []metadata.Record
 	var rules topicRules

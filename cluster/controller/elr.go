@@ -8,8 +8,8 @@ import (
 
 const minISRConfig = "min.insync.replicas"
 
-// clusterWideMinISR makes the records without which eligible leader replicas would not be safe: min.insync.replicas has to be the same to the
-// controller and to every broker, so there is a value for the cluster, and none of a broker's own
+// clusterWideMinISR makes the records without which eligible leader replicas would not be safe: min.insync.replicas has
+// to be the same to the controller and to every broker, so there is a value for the cluster, and none of a broker's own
 // (ConfigurationControlManager.maybeGenerateElrSafetyRecords).
 func (v *view) clusterWideMinISR() []metadata.Record {
 	var records []metadata.Record
@@ -43,8 +43,8 @@ func (v *view) checkMinISR(records []metadata.Record) *fault {
 	return nil
 }
 
-// clearELR makes the records that forget who is eligible where min.insync.replicas changes: they were so by the old value
-// (ConfigurationControlManager.createClearElrRecordsAsNeeded).
+// clearELR makes the records that forget who is eligible where min.insync.replicas changes: they were so by the old
+// value (ConfigurationControlManager.createClearElrRecordsAsNeeded).
 func (v *view) clearELR(records []metadata.Record) []metadata.Record {
 	if !v.hasELR() {
 		return nil

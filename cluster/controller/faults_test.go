@@ -26,8 +26,9 @@ func scaled(n uint64) uint64 {
 	return n
 }
 
-// TestEveryFailedOperation fails the i-th file operation, from then on all of them or just the one, for every i of a short
-// life with snapshots: nothing hangs, and what was answered is there when the disk works again, and after a power loss too.
+// TestEveryFailedOperation fails the i-th file operation, from then on all of them or just the one, for every i of a
+// short life with snapshots: nothing hangs, and what was answered is there when the disk works again, and after a power
+// loss too.
 func TestEveryFailedOperation(t *testing.T) {
 	lives := 0
 	for _, kind := range []struct {
@@ -106,8 +107,8 @@ func requireTopics(t *testing.T, disk *vfs.Mem, acked map[string]metadata.UUID, 
 	r.kill(t)
 }
 
-// TestFullDiskIsWaitedFor: without space for the metadata log the first change waits, later ones are refused at once, and all
-// goes on when there is space.
+// TestFullDiskIsWaitedFor: without space for the metadata log the first change waits, later ones are refused at once,
+// and all goes on when there is space.
 func TestFullDiskIsWaitedFor(t *testing.T) {
 	fsys := memory(t)
 	r := startRig(t, fsys, "/data", 1)

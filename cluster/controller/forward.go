@@ -22,9 +22,10 @@ type Forwarder interface {
 // retryAfter is the pause after an attempt that found no leader where one was expected.
 const retryAfter = 20 * time.Millisecond
 
-// Do has the active controller, wherever it is, decide req, and returns once this node's image has what came of it and OnImage has
-// returned for it. When the leader moves meanwhile, it tries again with the next one, as Kafka's forwarding does: a change that was
-// committed but not answered is then decided twice. When the request's patience ends it gives up with context.DeadlineExceeded.
+// Do has the active controller, wherever it is, decide req, and returns once this node's image has what came of it and
+// OnImage has returned for it. When the leader moves meanwhile, it tries again with the next one, as Kafka's forwarding
+// does: a change that was committed but not answered is then decided twice. When the request's patience ends it gives
+// up with context.DeadlineExceeded.
 func (n *Node) Do(ctx context.Context, p protocol.Principal, req kmsg.Request) (kmsg.Response, error) {
 	ctx, cancel := clock.WithTimeout(ctx, n.o.Clock, n.patience(req))
 	defer cancel()
@@ -79,8 +80,8 @@ func (n *Node) attempt(ctx context.Context, t *term, p protocol.Principal, req k
 	return out, again
 }
 
-// Decide decides req on this node, for another that forwards it: ErrNotController when this one does not lead. end is from where on
-// an image has what came of it. conn ends with the connection that the request came in on.
+// Decide decides req on this node, for another that forwards it: ErrNotController when this one does not lead. end is
+// from where on an image has what came of it. conn ends with the connection that the request came in on.
 func (n *Node) Decide(conn context.Context, p protocol.Principal, req kmsg.Request) (resp kmsg.Response, end int64, err error) {
 	ctx, cancel := clock.WithTimeout(conn, n.o.Clock, n.patience(req))
 	defer cancel()
@@ -95,7 +96,8 @@ func (n *Node) Decide(conn context.Context, p protocol.Principal, req kmsg.Reque
 	return out.response, out.end, out.err
 }
 
-// decideHere decides as the leader of t: what is about the quorum at once; anything else it queues for the decider, and waits for the outcome.
+// decideHere decides as the leader of t: what is about the quorum at once; anything else it queues for the decider, and
+// waits for the outcome.
 func (n *Node) decideHere(ctx context.Context, t *term, p protocol.Principal, req kmsg.Request) outcome {
 	if resp, ok, err := n.decideQuorum(ctx, t, req); ok {
 		return outcome{response: resp, err: err}
@@ -105,7 +107,8 @@ func (n *Node) decideHere(ctx context.Context, t *term, p protocol.Principal, re
 	return out
 }
 
-// followUp has a node leave the quorum with its last registration, or when that is gone already: it may have been heard of too lately then.
+// followUp has a node leave the quorum with its last registration, or when that is gone already: it may have been heard
+// of too lately then.
 func (n *Node) followUp(ctx context.Context, t *term, req kmsg.Request, out outcome) {
 	id := int32(-1)
 	switch resp := out.response.(type) {

@@ -9,8 +9,8 @@ import (
 	"grete/cluster/metadata"
 )
 
-// heartbeat is BrokerHeartbeatManager: a fenced broker that has caught up is unfenced, one that wants to shut down first
-// loses what it leads, then is told to go.
+// heartbeat is BrokerHeartbeatManager: a fenced broker that has caught up is unfenced, one that wants to shut down
+// first loses what it leads, then is told to go.
 func (v *view) heartbeat(req *kmsg.BrokerHeartbeatRequest) ([]metadata.Record, *kmsg.BrokerHeartbeatResponse) {
 	resp := req.ResponseKind().(*kmsg.BrokerHeartbeatResponse)
 	b := v.currentBroker(req.BrokerID, req.BrokerEpoch)

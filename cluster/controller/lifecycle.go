@@ -40,14 +40,15 @@ type LifecycleOptions struct {
 	Rack         string              // broker.rack, "" when none
 	LogDirs      []metadata.UUID     // directory.id of every log directory
 	Features     []Feature           // nil: DefaultFeatures
-	// Registered is called once the controller has accepted the broker, before it is unfenced: from then on others connect to it. Its error
-	// ends the start. Nil: nothing is to be done.
+	// Registered is called once the controller has accepted the broker, before it is unfenced: from then on others
+	// connect to it. Its error ends the start. Nil: nothing is to be done.
 	Registered func() error
 	IntervalMs int64 // broker.heartbeat.interval.ms
-	// LeaderGone gives a channel that is closed when the controller of the moment is not it any more: the next one hears of this broker at
-	// once. Nil: it hears with the next interval.
+	// LeaderGone gives a channel that is closed when the controller of the moment is not it any more: the next one
+	// hears of this broker at once. Nil: it hears with the next interval.
 	LeaderGone func() <-chan struct{}
-	// Hopeless says that no controller can answer any more, as a majority of the quorum has ended. Nil: that is never known.
+	// Hopeless says that no controller can answer any more, as a majority of the quorum has ended. Nil: that is never
+	// known.
 	Hopeless func() bool
 	// OfflineDirs are those of LogDirs that cannot be used any more; nil: never any.
 	OfflineDirs func() []metadata.UUID
@@ -102,15 +103,15 @@ func NewLifecycle(o LifecycleOptions) *Lifecycle {
 // BrokerEpoch is the epoch of this registration, -1 before it.
 func (l *Lifecycle) BrokerEpoch() int64 { return l.epoch.Load() }
 
-// Tell has a heartbeat say soon that this node's image has come to offset: a broker that stops waits until all others know of it. It may be
-// called before the image is published.
+// Tell has a heartbeat say soon that this node's image has come to offset: a broker that stops waits until all others
+// know of it. It may be called before the image is published.
 func (l *Lifecycle) Tell(offset int64) {
 	l.owed.Store(offset)
 	poke(l.wake)
 }
 
-// Start registers the broker and returns once it is unfenced: from then on it is given partitions, and this node's image
-// names it. It retries what may succeed later until ctx ends.
+// Start registers the broker and returns once it is unfenced: from then on it is given partitions, and this node's
+// image names it. It retries what may succeed later until ctx ends.
 func (l *Lifecycle) Start(ctx context.Context) error {
 	if err := l.register(ctx); err != nil {
 		return err
@@ -135,8 +136,9 @@ func (l *Lifecycle) Start(ctx context.Context) error {
 	return nil
 }
 
-// Shutdown is the controlled shutdown: it returns once the controller has moved what this broker led, or when ctx ends, this node's
-// part of the quorum has, no controller can answer, or none has answered for unheardLimit; heartbeats have stopped then.
+// Shutdown is the controlled shutdown: it returns once the controller has moved what this broker led, or when ctx ends,
+// this node's part of the quorum has, no controller can answer, or none has answered for unheardLimit; heartbeats have
+// stopped then.
 func (l *Lifecycle) Shutdown(ctx context.Context) error {
 	if l.cancel == nil {
 		return nil // it never was in service
@@ -226,7 +228,8 @@ func (l *Lifecycle) run() {
 	}
 }
 
-// recover registers again when the controller does not know this registration any more; other faults pass by themselves.
+// recover registers again when the controller does not know this registration any more; other faults pass by
+// themselves.
 func (l *Lifecycle) recover(err error) {
 	if l.ctx.Err() != nil {
 		return

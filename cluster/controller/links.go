@@ -23,7 +23,8 @@ func NewLinks(clusterID string, address func(id int32) (string, bool), o protoco
 
 // Forward is Forwarder's. An error that wraps a kerr.Error is the leader's, any other the network's.
 //
-// A leader that was too busy to make sure of this node when the connection began refuses what comes over it: once, another is tried.
+// A leader that was too busy to make sure of this node when the connection began refuses what comes over it: once,
+// another is tried.
 func (l *Links) Forward(ctx context.Context, leader int32, p protocol.Principal, req kmsg.Request) (kmsg.Response, int64, error) {
 	asked := &protocol.ForwardRequest{
 		ClusterID: l.clusterID, PrincipalType: p.Type, PrincipalName: p.Name,

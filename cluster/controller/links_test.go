@@ -46,7 +46,8 @@ func (d *doubter) Serve(_ context.Context, r *protocol.Request) {
 	r.Respond(&protocol.ForwardResponse{EndOffset: 3, Body: resp.AppendTo(nil)})
 }
 
-// A connection that began while the leader could not make sure of this node does not stay refused: once, another is tried.
+// A connection that began while the leader could not make sure of this node does not stay refused: once, another is
+// tried.
 func TestRefusedForwardTriesAnotherConnection(t *testing.T) {
 	for doubts, want := range []error{nil, nil, kerr.ClusterAuthorizationFailed} {
 		d := &doubter{doubts: doubts, seen: map[uint64]bool{}}

@@ -14,9 +14,10 @@ import (
 	"grete/cluster/metadata"
 )
 
-// The model plays brokers that register, stop cleanly or lose the end of their logs, are fenced, lead on what they know though it is out of date,
-// replicate and change ISRs, against the controller's decisions, while replicas are reassigned and elections asked for. What has been committed
-// must be in the log of every leader, of every member of an ISR and of every eligible replica, unless an election was told to be unclean.
+// The model plays brokers that register, stop cleanly or lose the end of their logs, are fenced, lead on what they know
+// though it is out of date, replicate and change ISRs, against the controller's decisions, while replicas are
+// reassigned and elections asked for. What has been committed must be in the log of every leader, of every member of an
+// ISR and of every eligible replica, unless an election was told to be unclean.
 
 const modelBrokers = 5
 

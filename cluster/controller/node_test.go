@@ -73,7 +73,8 @@ func (l *starvedLog) Read(offset int64, o logstore.ReadOptions) (*logstore.Span,
 	return l.Log.Read(offset, o)
 }
 
-// TestLackOfDescriptorsHeals: a broker that finds no descriptor to read the metadata log with follows it once there is one.
+// TestLackOfDescriptorsHeals: a broker that finds no descriptor to read the metadata log with follows it once there is
+// one.
 func TestLackOfDescriptorsHeals(t *testing.T) {
 	r := startRig(t, memory(t), "/data", 1)
 	r.starves.Store(true)
@@ -278,8 +279,8 @@ func TestReadersSeeNothingBeforeAppliers(t *testing.T) {
 	}
 }
 
-// TestConcurrentRequests has many clients create, delete and fail at once: each answer is true of the image that its client
-// then sees, and few fsyncs serve many requests.
+// TestConcurrentRequests has many clients create, delete and fail at once: each answer is true of the image that its
+// client then sees, and few fsyncs serve many requests.
 func TestConcurrentRequests(t *testing.T) {
 	faulty := vfs.NewFaulty(memory(t))
 	r := startRig(t, faulty, "/data", 1)
@@ -481,7 +482,8 @@ func TestOversizedRequestIsRefused(t *testing.T) {
 	r.kill(t)
 }
 
-// TestUnreadableLogIsReported: a record that this version does not know stops the broker from following, it is not skipped.
+// TestUnreadableLogIsReported: a record that this version does not know stops the broker from following, it is not
+// skipped.
 func TestUnreadableLogIsReported(t *testing.T) {
 	fsys := memory(t)
 	r := startRig(t, fsys, "/data", 1)

@@ -1,6 +1,6 @@
 // Package controller is the active controller of the cluster and the broker's side of it: requests that change
-// metadata are decided one after the other against an image (pure functions), appended to the metadata log, applied on every
-// broker, and answered once this broker's image has them.
+// metadata are decided one after the other against an image (pure functions), appended to the metadata log, applied on
+// every broker, and answered once this broker's image has them.
 package controller
 
 import (
@@ -65,8 +65,8 @@ const (
 	quorumFeature             = "kraft.version"
 )
 
-// QuorumFeature is kraft.version, which belongs to the quorum and not to the metadata: voters always come and go at runtime (KIP-853), so that its level
-// is 1 from the start, and stays.
+// QuorumFeature is kraft.version, which belongs to the quorum and not to the metadata: voters always come and go at
+// runtime (KIP-853), so that its level is 1 from the start, and stays.
 func QuorumFeature() Feature { return Feature{Name: quorumFeature, Min: 0, Max: 1, Default: 1} }
 
 // Options describe a node.

@@ -19,8 +19,8 @@ const (
 	loseData                 // if nobody in sync lives, any replica
 )
 
-// partitionChange is PartitionChangeBuilder: what a partition is to become, from which record makes one record. Its lists start as the partition's and
-// are replaced, never changed.
+// partitionChange is PartitionChangeBuilder: what a partition is to become, from which record makes one record. Its
+// lists start as the partition's and are replaced, never changed.
 type partitionChange struct {
 	topic                      *metadata.Topic
 	index                      int32
@@ -118,9 +118,10 @@ func changesNothing(r *metadata.PartitionChangeRecord) bool {
 		r.Removing == nil && r.Adding == nil && r.LeaderRecoveryState == metadata.RecoveryStateUnchanged && r.Directories == nil
 }
 
-// gatherELR keeps replicas that leave the ISR eligible to lead while it is below min.insync.replicas: the high watermark stands still
-// meanwhile, so that they have all that is committed. Unlike Kafka, which measures by partition 0's replicas and may leave brokers eligible that
-// a reassignment has taken the partition from, and that come back without its log.
+// gatherELR keeps replicas that leave the ISR eligible to lead while it is below min.insync.replicas: the high
+// watermark stands still meanwhile, so that they have all that is committed. Unlike Kafka, which measures by partition
+// 0's replicas and may leave brokers eligible that a reassignment has taken the partition from, and that come back
+// without its log.
 func (c *partitionChange) gatherELR() {
 	switch {
 	case !c.rules.elr:
@@ -182,7 +183,8 @@ func (c *partitionChange) mayLeadCleanly(id int32) bool {
 	return (slices.Contains(c.isr, id) || len(c.isr) == 0 && slices.Contains(c.elr, id)) && c.acceptable(id)
 }
 
-// acceptable: it is a replica, its broker may lead, and the directory that has the replica can be used (ReplicationControlManager.LeaderAcceptor).
+// acceptable: it is a replica, its broker may lead, and the directory that has the replica can be used
+// (ReplicationControlManager.LeaderAcceptor).
 func (c *partitionChange) acceptable(id int32) bool {
 	at := slices.Index(c.replicas, id)
 	if at < 0 {
@@ -195,7 +197,8 @@ func (c *partitionChange) acceptable(id int32) bool {
 	return c.mayLead(id) && c.dirOnline(id, dir)
 }
 
-// mayRecover: all replicas in sync and eligible were lost in unclean stops; the last leader comes back and has the most there is.
+// mayRecover: all replicas in sync and eligible were lost in unclean stops; the last leader comes back and has the most
+// there is.
 func (c *partitionChange) mayRecover() bool {
 	return c.rules.elr && len(c.isr)+len(c.elr) == 0 && len(c.lastKnown) == 1 && c.acceptable(c.lastKnown[0])
 }

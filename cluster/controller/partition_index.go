@@ -10,10 +10,12 @@ import (
 	"grete/cluster/metadata"
 )
 
-// partitionIndex finds the partitions that a broker's coming, going or heartbeat concerns, without a look at any other (Kafka's BrokersToIsrs,
-// with brokersToElrs and imbalancedPartitions). It is of one image and follows the changes to the next.
+// partitionIndex finds the partitions that a broker's coming, going or heartbeat concerns, without a look at any other
+// (Kafka's BrokersToIsrs, with brokersToElrs and imbalancedPartitions). It is of one image and follows the changes to
+// the next.
 type partitionIndex struct {
-	// by has, for each broker, the partitions that it leads, is in sync with, or is eligible for; for noBroker those that nobody leads.
+	// by has, for each broker, the partitions that it leads, is in sync with, or is eligible for; for noBroker those
+	// that nobody leads.
 	by          map[int32]partitionSet
 	led         map[int32]int // how many partitions each broker leads
 	unpreferred partitionSet  // their first replica does not lead
@@ -91,7 +93,8 @@ func preferred(p *metadata.Partition) int32 {
 	return p.Replicas[0]
 }
 
-// members are the brokers that lead a partition, noBroker included, are in its ISR, or are eligible; one may come twice.
+// members are the brokers that lead a partition, noBroker included, are in its ISR, or are eligible; one may come
+// twice.
 func members(p *metadata.Partition) []int32 { return slices.Concat([]int32{p.Leader}, p.ISR, p.ELR) }
 
 func (x *partitionIndex) add(at topicPartition, p *metadata.Partition) {

@@ -38,8 +38,9 @@ func compareIndex(x *partitionIndex, im *metadata.Image) error {
 	return nil
 }
 
-// TestPartitionIndexFollows changes topics at random through a decider's advance, takes some of it back as a failed append does, and compares the
-// index with a full look each time; now and then it begins from an image alone, as a new controller does.
+// TestPartitionIndexFollows changes topics at random through a decider's advance, takes some of it back as a failed
+// append does, and compares the index with a full look each time; now and then it begins from an image alone, as a new
+// controller does.
 func TestPartitionIndexFollows(t *testing.T) {
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 7))
@@ -137,7 +138,8 @@ func randomPartition(rng *rand.Rand, topic metadata.UUID, index int32) *metadata
 	return r
 }
 
-// BenchmarkStoppingHeartbeat: a broker that leads nothing any more beats until the others know; others have 100,000 partitions.
+// BenchmarkStoppingHeartbeat: a broker that leads nothing any more beats until the others know; others have 100,000
+// partitions.
 func BenchmarkStoppingHeartbeat(b *testing.B) {
 	s := crowded(b, 100_000)
 	s.run("heartbeat 1 shutdown")

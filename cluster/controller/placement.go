@@ -9,9 +9,9 @@ import (
 	"grete/cluster/metadata"
 )
 
-// place spreads partitions over brokers as Kafka's StripedReplicaPlacer does, with random starts: replicas of a partition
-// lie on different racks as far as there are racks, the first replica goes round racks and brokers, and a fenced broker
-// never comes first. reason is Kafka's text when it cannot be done.
+// place spreads partitions over brokers as Kafka's StripedReplicaPlacer does, with random starts: replicas of a
+// partition lie on different racks as far as there are racks, the first replica goes round racks and brokers, and a
+// fenced broker never comes first. reason is Kafka's text when it cannot be done.
 func (v *view) place(partitions, factor int) (placed [][]int32, reason string) {
 	p := newPlacer(v.image, v.rand)
 	switch {

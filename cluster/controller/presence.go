@@ -8,8 +8,8 @@ import (
 	"grete/internal/sched"
 )
 
-// presence is which brokers hold the connection that their heartbeats come in on. It takes no part in decisions about metadata: a broker that
-// is present is not asked whether it lives, and one whose connection has ended is.
+// presence is which brokers hold the connection that their heartbeats come in on. It takes no part in decisions about
+// metadata: a broker that is present is not asked whether it lives, and one whose connection has ended is.
 type presence struct {
 	onEnd func(id int32)
 	clock clock.Clock

@@ -14,14 +14,17 @@ const (
 	queuedSuspicions = 256 // suspicions that wait for the decider; more are dropped, and the session fences
 )
 
-// probePauses are waited before the attempts of a probe. A process that has just been killed may accept for a moment more.
+// probePauses are waited before the attempts of a probe. A process that has just been killed may accept for a moment
+// more.
 var probePauses = []time.Duration{0, 50 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond, 800 * time.Millisecond}
 
-// refusalsNeeded makes sure of a broker that this controller has never heard: its listeners may be out of the controller's reach.
+// refusalsNeeded makes sure of a broker that this controller has never heard: its listeners may be out of the
+// controller's reach.
 const refusalsNeeded = 3
 
-// Suspect says that broker id may be dead: its connection was lost, or gossip does not see it any more. While this node leads, it probes the
-// broker, and fences it when its machine says that nobody listens. A suspicion alone changes nothing.
+// Suspect says that broker id may be dead: its connection was lost, or gossip does not see it any more. While this node
+// leads, it probes the broker, and fences it when its machine says that nobody listens. A suspicion alone changes
+// nothing.
 func (n *Node) Suspect(id int32) {
 	select {
 	case n.suspicions <- id:
@@ -78,7 +81,8 @@ func (p *probing) wait(id int32) {
 	}
 }
 
-// conclude fences a broker that is dead, and begins the next probe: of the same broker when more came up against it meanwhile.
+// conclude fences a broker that is dead, and begins the next probe: of the same broker when more came up against it
+// meanwhile.
 func (d *decider) conclude(v verdict) {
 	again := d.probes.running[v.id] > 1 && v.proof == none
 	delete(d.probes.running, v.id)
@@ -127,7 +131,8 @@ func (p *probe) run() {
 	}
 }
 
-// proof asks a few times. A refusal counts while no connection of the broker stands, silence once it was not heard for long.
+// proof asks a few times. A refusal counts while no connection of the broker stands, silence once it was not heard for
+// long.
 func (p *probe) proof() proof {
 	refusals, said := 0, unsure
 	for _, pause := range probePauses {

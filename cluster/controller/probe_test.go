@@ -116,7 +116,8 @@ func (r *rig) beat(t *testing.T, conn context.Context, id int32, epoch int64) {
 
 func (r *rig) fenced(id int32) bool { return r.Image().Broker(id).Fenced }
 
-// A killed broker: its connection ends, its machine refuses. It is fenced at once, and comes back with its next heartbeat or life.
+// A killed broker: its connection ends, its machine refuses. It is fenced at once, and comes back with its next
+// heartbeat or life.
 func TestDeadBrokerIsFencedAtOnce(t *testing.T) {
 	r, m := withMachines(t)
 	conn, cut := context.WithCancel(context.Background())
@@ -131,7 +132,8 @@ func TestDeadBrokerIsFencedAtOnce(t *testing.T) {
 	r.enter(t, context.Background(), 2, 2)
 }
 
-// Suspicions of a broker that is there, or that merely says nothing, change nothing: whoever forges gossip cannot fence.
+// Suspicions of a broker that is there, or that merely says nothing, change nothing: whoever forges gossip cannot
+// fence.
 func TestSuspicionAloneFencesNobody(t *testing.T) {
 	r, m := withMachines(t)
 	lost, cut := context.WithCancel(context.Background())
@@ -158,7 +160,8 @@ func TestSuspicionAloneFencesNobody(t *testing.T) {
 	}
 }
 
-// A controller that has not heard a broker itself wants more than one refusal, and a process that accepts a last time is asked again.
+// A controller that has not heard a broker itself wants more than one refusal, and a process that accepts a last time
+// is asked again.
 func TestRefusalsAreRepeated(t *testing.T) {
 	r, m := withMachines(t)
 	r.enter(t, context.Background(), 2, 1)
@@ -203,8 +206,8 @@ func TestProbesAreBounded(t *testing.T) {
 	}
 }
 
-// A new life of a broker may register before the session of the old one ends when the old one's connection has ended; while it stands, the id is
-// taken.
+// A new life of a broker may register before the session of the old one ends when the old one's connection has ended;
+// while it stands, the id is taken.
 func TestRestartedBrokerNeedNotWait(t *testing.T) {
 	r, _ := withMachines(t)
 	conn, cut := context.WithCancel(context.Background())

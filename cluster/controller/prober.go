@@ -29,8 +29,8 @@ const (
 
 const probeTimeout = 250 * time.Millisecond
 
-// Prober asks brokers' machines whether they are there. Whoever asks it through Silent, it probes a broker at most once every probeTimeout,
-// and maxProbes brokers at a time.
+// Prober asks brokers' machines whether they are there. Whoever asks it through Silent, it probes a broker at most once
+// every probeTimeout, and maxProbes brokers at a time.
 type Prober struct {
 	Clock clock.Clock
 	// Dial connects to an address and lets go: nil when somebody listens there.
@@ -49,8 +49,8 @@ type observation struct {
 	done   chan struct{} // closed when answer is there
 }
 
-// Silent says whether no listener of a broker answers. kerr.StaleBrokerEpoch: this broker's image does not have that registration;
-// kerr.ThrottlingQuotaExceeded: too many brokers are probed.
+// Silent says whether no listener of a broker answers. kerr.StaleBrokerEpoch: this broker's image does not have that
+// registration; kerr.ThrottlingQuotaExceeded: too many brokers are probed.
 func (p *Prober) Silent(ctx context.Context, id int32, epoch int64) (bool, error) {
 	b := p.Image().Broker(id)
 	if b == nil || b.Epoch != epoch {
@@ -133,7 +133,8 @@ func agreed(answers []answer) answer {
 	return all
 }
 
-// dial asks one listener. A timeout that this process was late to notice counts for nothing: it may have been paused itself.
+// dial asks one listener. A timeout that this process was late to notice counts for nothing: it may have been paused
+// itself.
 func (p *Prober) dial(ctx context.Context, address string) answer {
 	began := p.Clock.Now()
 	limited, cancel := clock.WithTimeout(ctx, p.Clock, probeTimeout)

@@ -25,8 +25,8 @@ const reachTimeout = 2 * time.Second
 // caughtUpEvery is how often is looked whether a node that is to vote has the whole log.
 const caughtUpEvery = 10 * time.Millisecond
 
-// decideQuorum answers what is about the quorum itself, which the leader of t does and which makes no metadata records; ok is false for
-// any other request.
+// decideQuorum answers what is about the quorum itself, which the leader of t does and which makes no metadata records;
+// ok is false for any other request.
 func (n *Node) decideQuorum(ctx context.Context, t *term, req kmsg.Request) (resp kmsg.Response, ok bool, err error) {
 	switch r := req.(type) {
 	case *kmsg.DescribeQuorumRequest:
@@ -48,8 +48,8 @@ type refusal struct{ *fault }
 
 func (r refusal) Error() string { return r.code.Message }
 
-// reconfigure changes the quorum as decide says and waits until that is committed, or, unless committed, only in the leader's log. What decide
-// refuses, and what cannot be done now, is the fault.
+// reconfigure changes the quorum as decide says and waits until that is committed, or, unless committed, only in the
+// leader's log. What decide refuses, and what cannot be done now, is the fault.
 func (n *Node) reconfigure(ctx context.Context, t *term, committed bool, decide func(raftlog.Quorum) (raftlog.Change, error)) (*fault, error) {
 	done, err := n.raft.Reconfigure(t.Epoch, decide)
 	if err == nil && committed {
@@ -71,8 +71,8 @@ func (n *Node) otherCluster(id string) *fault {
 	return refuse(kerr.InconsistentClusterID, "The given id %q doesn't match the cluster id %q", id, n.o.ClusterID)
 }
 
-// addVoter is KafkaRaftClient.handleAddVoterRequest and AddVoterHandler (KIP-853): a learner that has the whole log becomes a voter. Where
-// Kafka refuses one that lags, this waits for it as long as the request may take.
+// addVoter is KafkaRaftClient.handleAddVoterRequest and AddVoterHandler (KIP-853): a learner that has the whole log
+// becomes a voter. Where Kafka refuses one that lags, this waits for it as long as the request may take.
 func (n *Node) addVoter(ctx context.Context, t *term, req *kmsg.AddRaftVoterRequest) (kmsg.Response, error) {
 	resp := req.ResponseKind().(*kmsg.AddRaftVoterResponse)
 	f := n.checkNewVoter(req)
@@ -140,7 +140,8 @@ func (n *Node) quorumListener(req *kmsg.AddRaftVoterRequest) (address string, ok
 	return "", false
 }
 
-// checkReachable connects to the new voter, which Kafka asks for its versions, so that nobody votes whom the others cannot hear.
+// checkReachable connects to the new voter, which Kafka asks for its versions, so that nobody votes whom the others
+// cannot hear.
 func (n *Node) checkReachable(ctx context.Context, req *kmsg.AddRaftVoterRequest) *fault {
 	if n.o.Probe == nil {
 		return nil
@@ -188,8 +189,8 @@ func voterListeners(m raftlog.Member, req *kmsg.AddRaftVoterRequest) []metadata.
 	return out
 }
 
-// removeVoter is KafkaRaftClient.handleRemoveVoterRequest and RemoveVoterHandler: the node follows on as a learner. A leader first hands over: the next
-// one removes it.
+// removeVoter is KafkaRaftClient.handleRemoveVoterRequest and RemoveVoterHandler: the node follows on as a learner. A
+// leader first hands over: the next one removes it.
 func (n *Node) removeVoter(ctx context.Context, t *term, req *kmsg.RemoveRaftVoterRequest) (kmsg.Response, error) {
 	resp := req.ResponseKind().(*kmsg.RemoveRaftVoterResponse)
 	var f *fault
@@ -225,7 +226,8 @@ func (n *Node) demote(q raftlog.Quorum, req *kmsg.RemoveRaftVoterRequest) (raftl
 	return raftlog.Change{Set: &m, Resign: m.NodeID == n.o.NodeID}, nil
 }
 
-// forgetMember has a node that was unregistered leave the quorum, if it is a learner that is silent; one that runs would miss the log.
+// forgetMember has a node that was unregistered leave the quorum, if it is a learner that is silent; one that runs
+// would miss the log.
 func (n *Node) forgetMember(ctx context.Context, t *term, id int32) {
 	_, err := n.reconfigure(ctx, t, false, func(q raftlog.Quorum) (raftlog.Change, error) {
 		m, known := q.Find(id)

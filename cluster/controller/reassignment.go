@@ -9,8 +9,8 @@ import (
 	"grete/cluster/metadata"
 )
 
-// A reassignment first adds the new replicas behind the wanted list and names those that come and go; when all wanted ones are in
-// sync, whatever change finds it so takes the others away (KIP-455, PartitionReassignmentReplicas).
+// A reassignment first adds the new replicas behind the wanted list and names those that come and go; when all wanted
+// ones are in sync, whatever change finds it so takes the others away (KIP-455, PartitionReassignmentReplicas).
 
 // alterReassignments is ReplicationControlManager.alterPartitionReassignments.
 func (v *view) alterReassignments(req *kmsg.AlterPartitionAssignmentsRequest) ([]metadata.Record, *kmsg.AlterPartitionAssignmentsResponse) {
@@ -100,8 +100,8 @@ func missing(ids, others []int32) []int32 {
 	})
 }
 
-// cancelReassignment goes back to the replicas of before (PartitionReassignmentRevert). When all that are in sync go with it, only
-// an unclean election could go on.
+// cancelReassignment goes back to the replicas of before (PartitionReassignmentRevert). When all that are in sync go
+// with it, only an unclean election could go on.
 func (c *partitionChange) cancelReassignment() *fault {
 	if !reassigning(c.was) {
 		return bare(kerr.NoReassignmentInProgress)

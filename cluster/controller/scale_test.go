@@ -16,8 +16,8 @@ import (
 	"grete/internal/vfs"
 )
 
-// TestTenThousandPartitions measures creation, restart after a clean stop and after kill -9, and memory. It is CPU time that
-// is bounded, so that a busy machine does not matter; make bench has the figures that a user waits for.
+// TestTenThousandPartitions measures creation, restart after a clean stop and after kill -9, and memory. It is CPU time
+// that is bounded, so that a busy machine does not matter; make bench has the figures that a user waits for.
 func TestTenThousandPartitions(t *testing.T) {
 	dir := t.TempDir()
 	begin := cpuTime(t)
@@ -99,7 +99,8 @@ func BenchmarkCreateTopic(b *testing.B) {
 	}
 }
 
-// TestKafkaReadsTheLog runs Kafka's dump tool over a log and a snapshot of ours; KAFKA_LIBS names the directory of its jars.
+// TestKafkaReadsTheLog runs Kafka's dump tool over a log and a snapshot of ours; KAFKA_LIBS names the directory of its
+// jars.
 func TestKafkaReadsTheLog(t *testing.T) {
 	libs := os.Getenv("KAFKA_LIBS")
 	if libs == "" {

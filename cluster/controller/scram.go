@@ -16,7 +16,8 @@ type scramChange struct {
 	fault  *fault
 }
 
-// alterScram is ScramControlManager.alterCredentials: each user stands alone, and one that comes twice changes in nothing.
+// alterScram is ScramControlManager.alterCredentials: each user stands alone, and one that comes twice changes in
+// nothing.
 func (v *view) alterScram(req *kmsg.AlterUserSCRAMCredentialsRequest) ([]metadata.Record, *kmsg.AlterUserSCRAMCredentialsResponse) {
 	changes := map[string]scramChange{}
 	var users []string

@@ -78,8 +78,8 @@ func (s *sessions) next(im *metadata.Image) (at time.Time, ok bool) {
 	return at, ok
 }
 
-// armExpiry sets the alarm for the first session to end. It is set when a broker is unfenced and when it rings; heartbeats
-// meanwhile only make it ring for nothing.
+// armExpiry sets the alarm for the first session to end. It is set when a broker is unfenced and when it rings;
+// heartbeats meanwhile only make it ring for nothing.
 func (d *decider) armExpiry() {
 	at, ok := d.sessions.next(d.pending)
 	if !ok || d.expiry != nil {

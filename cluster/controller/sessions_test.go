@@ -20,8 +20,8 @@ func (s *stage) beat(t *testing.T, id int32, offset int64, stop bool) ([]metadat
 	return records, resp.(*kmsg.BrokerHeartbeatResponse)
 }
 
-// A broker that stops is let go when the others have applied the records that took its partitions, wherever these are in the
-// log: entries of the Raft group's own may come before them.
+// A broker that stops is let go when the others have applied the records that took its partitions, wherever these are
+// in the log: entries of the Raft group's own may come before them.
 func TestStoppingBrokerIsKeptUntilOthersKnow(t *testing.T) {
 	s := newStage()
 	for _, c := range []string{"register 1", "heartbeat 1", "register 2", "heartbeat 2", "create t assign=0:1,2"} {

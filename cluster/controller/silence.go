@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	// silenceRounds of probes that nobody answers, one after the other, prove that a machine is silent; the last ends when the patience does.
+	// silenceRounds of probes that nobody answers, one after the other, prove that a machine is silent; the last ends
+	// when the patience does.
 	silenceRounds = 4
 	// maxSilenceRounds are made by one probe; a broker that is quiet still is suspected again.
 	maxSilenceRounds = 12
@@ -36,7 +37,8 @@ func (n *Node) silencePatience() time.Duration {
 	return time.Duration(n.o.Config.Int("broker.silence.patience.ms")) * time.Millisecond
 }
 
-// lastHeard is when anything came from a broker to this node. Before its office only the leader of that time had reason to send it something.
+// lastHeard is when anything came from a broker to this node. Before its office only the leader of that time had reason
+// to send it something.
 func (n *Node) lastHeard(id int32) time.Time {
 	at := n.presence.at(id)
 	if raft := n.raft.Heard(id); raft.After(at) {
@@ -74,7 +76,8 @@ func (n *Node) overdue(id int32) bool {
 	return n.unheard(id) >= n.silencePatience() && n.o.Unseen(id)
 }
 
-// armQuiet sets the alarm for the first broker to become quiet. It is set when a broker is unfenced and when it rings, as the alarm of sessions.
+// armQuiet sets the alarm for the first broker to become quiet. It is set when a broker is unfenced and when it rings,
+// as the alarm of sessions.
 func (d *decider) armQuiet() {
 	if d.pending == nil || d.hush != nil || d.n.silencePatience() <= 0 {
 		return
@@ -112,8 +115,8 @@ func (d *decider) suspectQuiet() {
 	d.armQuiet()
 }
 
-// silence: in each of several rounds neither this node nor a majority of the other brokers reached the broker, which was not heard for longer
-// than the patience. The caller has not reached it once.
+// silence: in each of several rounds neither this node nor a majority of the other brokers reached the broker, which
+// was not heard for longer than the patience. The caller has not reached it once.
 func (p *probe) silence() proof {
 	id, inARow := p.broker.ID, 1
 	for range maxSilenceRounds {
@@ -161,8 +164,8 @@ func (p *probe) unreached() bool {
 	return own && enough(int(silences.Load()), len(others), slices.Contains(others, p.n.o.NodeID))
 }
 
-// enough says whether the witnesses that do not reach a broker, beside this node which does not either, are a majority of the other brokers. here:
-// this node is one of those. A broker that only one node does not reach is not silent.
+// enough says whether the witnesses that do not reach a broker, beside this node which does not either, are a majority
+// of the other brokers. here: this node is one of those. A broker that only one node does not reach is not silent.
 func enough(witnesses, others int, here bool) bool {
 	brokers := witnesses
 	if here {

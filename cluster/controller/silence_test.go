@@ -48,7 +48,8 @@ func (w *hearsay) unseen(id int32) bool {
 	return !w.seen[id]
 }
 
-// withHearsay is a controller, broker 1, with brokers 2 to last. Broker 2's machine says nothing, and its connection stands.
+// withHearsay is a controller, broker 1, with brokers 2 to last. Broker 2's machine says nothing, and its connection
+// stands.
 func withHearsay(t *testing.T, w *hearsay, last int32) (*rig, *machines, int64) {
 	t.Helper()
 	m := &machines{answers: map[string]error{}, asked: map[string]int{}}

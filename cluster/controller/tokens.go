@@ -14,7 +14,8 @@ import (
 	"grete/protocol"
 )
 
-// Bounds that Kafka has not. Every client that has authenticated may ask for tokens, and all brokers keep them in memory.
+// Bounds that Kafka has not. Every client that has authenticated may ask for tokens, and all brokers keep them in
+// memory.
 const (
 	// maxTokens is how many delegation tokens there may be, maxTokensOfOwner how many of one owner.
 	maxTokens        = 20_000
@@ -23,12 +24,13 @@ const (
 	maxTokenBytes = 4 << 10
 )
 
-// tokens is what the active controller needs for delegation tokens (Kafka's DelegationTokenControlManager), while this node leads.
+// tokens is what the active controller needs for delegation tokens (Kafka's DelegationTokenControlManager), while this
+// node leads.
 type tokens struct {
 	secret                []byte // nil: there are no tokens
 	maxLifetimeMs, termMs int64  // delegation.token.max.lifetime.ms and .expiry.time.ms
-	// ids finds a token by the SHA-256 of its HMAC, so that the time of a look-up tells nothing of the HMAC. It is made when it is first needed, and may have
-	// more than there is.
+	// ids finds a token by the SHA-256 of its HMAC, so that the time of a look-up tells nothing of the HMAC. It is made
+	// when it is first needed, and may have more than there is.
 	ids map[[sha256.Size]byte]string
 }
 
@@ -83,7 +85,8 @@ func ends(nowMs, ms int64) int64 {
 
 func nameOf(p protocol.Principal) string { return p.Type + ":" + p.Name }
 
-// createToken is DelegationTokenControlManager.createDelegationToken, with a bound. Who may ask for whom is decided where the request came in.
+// createToken is DelegationTokenControlManager.createDelegationToken, with a bound. Who may ask for whom is decided
+// where the request came in.
 func (v *view) createToken(req *kmsg.CreateDelegationTokenRequest) ([]metadata.Record, *kmsg.CreateDelegationTokenResponse) {
 	owner := v.principal
 	if req.OwnerPrincipalName != nil && *req.OwnerPrincipalName != "" && req.OwnerPrincipalType != nil {
@@ -168,7 +171,8 @@ func (v *view) renewToken(req *kmsg.RenewDelegationTokenRequest) ([]metadata.Rec
 	return []metadata.Record{&renewed}, resp
 }
 
-// expireToken is DelegationTokenControlManager.expireDelegationToken: now, or after a time, which may be later than it was to be.
+// expireToken is DelegationTokenControlManager.expireDelegationToken: now, or after a time, which may be later than it
+// was to be.
 func (v *view) expireToken(req *kmsg.ExpireDelegationTokenRequest) ([]metadata.Record, *kmsg.ExpireDelegationTokenResponse) {
 	resp := req.ResponseKind().(*kmsg.ExpireDelegationTokenResponse)
 	nowMs := v.now.UnixMilli()
@@ -190,7 +194,8 @@ func (v *view) expireToken(req *kmsg.ExpireDelegationTokenRequest) ([]metadata.R
 	return []metadata.Record{&changed}, resp
 }
 
-// armTokens sets the alarm for the next look at expired tokens, delegation.token.expiry.check.interval.ms from now. It is set while there are any.
+// armTokens sets the alarm for the next look at expired tokens, delegation.token.expiry.check.interval.ms from now. It
+// is set while there are any.
 func (d *decider) armTokens() {
 	if d.pending == nil || d.sweep != nil || d.pending.TokenCount() == 0 {
 		return

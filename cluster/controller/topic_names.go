@@ -38,8 +38,8 @@ func legalTopicChars(name string) bool {
 	return true
 }
 
-// collision returns the name of an existing topic that differs from name in dots and underscores alone, "" when there is
-// none: their metrics would have the same name.
+// collision returns the name of an existing topic that differs from name in dots and underscores alone, "" when there
+// is none: their metrics would have the same name.
 func collision(im *metadata.Image, name string) string {
 	at := strings.IndexAny(name, "._")
 	if at < 0 {

@@ -17,8 +17,8 @@ import (
 	"grete/internal/transcript"
 )
 
-// TestTranscripts plays testdata/*.txt. A command is a request, whose meaning is told by commands; it leads to the records that
-// it makes and its answer.
+// TestTranscripts plays testdata/*.txt. A command is a request, whose meaning is told by commands; it leads to the
+// records that it makes and its answer.
 func TestTranscripts(t *testing.T) {
 	transcript.Run(t, 9, func(*testing.T) func(string) string { return newStage().run })
 }
@@ -120,8 +120,8 @@ func (s *stage) run(command string) string {
 	}
 }
 
-// spread places partitions and tells how many of each broker's replicas come first, and how many there are; twice on a broker, or on fewer racks than there could be, is
-// told, too.
+// spread places partitions and tells how many of each broker's replicas come first, and how many there are; twice on a
+// broker, or on fewer racks than there could be, is told, too.
 func (s *stage) spread(partitions, factor int) string {
 	placed, reason := s.view().place(partitions, factor)
 	if reason != "" {

@@ -96,7 +96,8 @@ func (v *view) refuseLossy(level int16) *fault {
 		"delete metadata information.", v.image.Feature(metadataVersionFeature), level)
 }
 
-// unsupported: this controller, and every registered broker, must be able to run at the level; 0 switches a feature off.
+// unsupported: this controller, and every registered broker, must be able to run at the level; 0 switches a feature
+// off.
 func (v *view) unsupported(name string, level int16) string {
 	known := append(slices.Clone(v.features), QuorumFeature())
 	i := slices.IndexFunc(known, func(f Feature) bool { return f.Name == name })

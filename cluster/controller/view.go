@@ -29,8 +29,8 @@ type view struct {
 	principal protocol.Principal // who asks
 	// lost says whether the connection that a broker's heartbeats came in on has ended.
 	lost func(id int32) bool
-	// nextOffset is the lowest offset that the decision's first record can have in the log. Broker epochs are made of it: they
-	// need only rise. Entries of the Raft group's own may move the record up.
+	// nextOffset is the lowest offset that the decision's first record can have in the log. Broker epochs are made of
+	// it: they need only rise. Entries of the Raft group's own may move the record up.
 	nextOffset int64
 }
 

@@ -95,8 +95,8 @@ func (im *Image) ACLsOf(principal string, p ACLPattern) []*AccessControlEntryRec
 // HasACLs says whether there is an ACL for exactly this pattern.
 func (im *Image) HasACLs(p ACLPattern) bool { return im.acls.patterns.get(p) > 0 }
 
-// PrefixACLsOf iterates over the ACLs of a principal whose pattern is of p's types and has a prefix of p.Name for a name.
-// Its cost follows their number and the length of the name, not the number of all ACLs.
+// PrefixACLsOf iterates over the ACLs of a principal whose pattern is of p's types and has a prefix of p.Name for a
+// name. Its cost follows their number and the length of the name, not the number of all ACLs.
 func (im *Image) PrefixACLsOf(principal string, p ACLPattern) iter.Seq[*AccessControlEntryRecord] {
 	return func(yield func(*AccessControlEntryRecord) bool) {
 		for name := range im.acls.prefixesOf(principal, p) {

@@ -24,7 +24,8 @@ func (im *Image) Apply(records []Record, offset int64, epoch int32) (*Image, Del
 	return next, delta, nil
 }
 
-// Builder applies many records to an image at the price of one: a topic is copied once per builder, not once per record.
+// Builder applies many records to an image at the price of one: a topic is copied once per builder, not once per
+// record.
 type Builder struct {
 	im      Image
 	changed map[string]*Topic // nil: deleted. Owned by this builder until Build

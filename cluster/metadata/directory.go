@@ -7,8 +7,8 @@ var (
 	MigratingDir  = UUID{}      // that of a replica of before there were directory ids
 	UnassignedDir = UUID{15: 1} // its broker has not said yet
 	LostDir       = UUID{15: 2} // one that cannot be used
-	// FullDir says that a replica stays where it is, has what it had, and takes no more for want of space or descriptors. Brokers tell it to the
-	// controller; it is no part of the metadata, and Kafka has no such id.
+	// FullDir says that a replica stays where it is, has what it had, and takes no more for want of space or
+	// descriptors. Brokers tell it to the controller; it is no part of the metadata, and Kafka has no such id.
 	FullDir = UUID{15: 99}
 )
 

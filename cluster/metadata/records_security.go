@@ -102,7 +102,8 @@ func (r *RemoveAccessControlEntryRecord) fields(c *codec) {
 	c.noTags()
 }
 
-// DelegationTokenRecord sets a delegation token. Principals are Type:Name, times milliseconds since 1970; the HMAC that authenticates with it is in no record.
+// DelegationTokenRecord sets a delegation token. Principals are Type:Name, times milliseconds since 1970; the HMAC that
+// authenticates with it is in no record.
 type DelegationTokenRecord struct {
 	Owner               string
 	Requester           string

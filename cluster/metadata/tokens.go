@@ -15,7 +15,8 @@ func (r *DelegationTokenRecord) RenewableBy(principal string) bool {
 	return r.Owner == principal || slices.Contains(r.Renewers, principal)
 }
 
-// Concerns says whether the token is a principal's: as owner, requester or renewer it may see it (Kafka's TokenInformation.ownerOrRenewer).
+// Concerns says whether the token is a principal's: as owner, requester or renewer it may see it (Kafka's
+// TokenInformation.ownerOrRenewer).
 func (r *DelegationTokenRecord) Concerns(principal string) bool {
 	return r.Requester == principal || r.RenewableBy(principal)
 }

@@ -15,8 +15,9 @@ type arrival struct {
 	directory metadata.UUID
 }
 
-// askedBy is the directory that m answers, zero when m answers nobody. An answer belongs to the directory that asked, whatever the configuration here says: a voter
-// that lost its disk must not get what its former self asked for, and one that this node does not yet know by its new directory must get what it asks for.
+// askedBy is the directory that m answers, zero when m answers nobody. An answer belongs to the directory that asked,
+// whatever the configuration here says: a voter that lost its disk must not get what its former self asked for, and one
+// that this node does not yet know by its new directory must get what it asks for.
 func (a arrival) askedBy(m *raftpb.Message) metadata.UUID {
 	if answers[m.GetType()] && a.message.GetFrom() == m.GetTo() {
 		return a.directory

@@ -308,7 +308,8 @@ func requireOrder(t *testing.T, content []byte, committed []string) {
 	}
 }
 
-// TestFollowerTakesASnapshot: a follower that was away while the log was let go of gets the snapshot, and goes on from it.
+// TestFollowerTakesASnapshot: a follower that was away while the log was let go of gets the snapshot, and goes on from
+// it.
 func TestFollowerTakesASnapshot(t *testing.T) {
 	n := startCluster(t, 9, 0)
 	leader := n.commit(t, "first")
@@ -359,8 +360,8 @@ func (f slowSnapshots) OpenFile(name string, flag int, perm fs.FileMode) (vfs.Fi
 	return f.FS.OpenFile(name, flag, perm)
 }
 
-// TestSlowSnapshotKeepsNobodyWaiting: while a leader's snapshot is read for a follower, the leader leads and commits; the follower
-// gets it later. The read is waited for when the node stops.
+// TestSlowSnapshotKeepsNobodyWaiting: while a leader's snapshot is read for a follower, the leader leads and commits;
+// the follower gets it later. The read is waited for when the node stops.
 func TestSlowSnapshotKeepsNobodyWaiting(t *testing.T) {
 	slow, asked, gate := &atomic.Bool{}, make(chan string, 1), make(chan struct{})
 	n := newNetwork(9, 0, 200)
@@ -410,7 +411,8 @@ func (s starved) Read(offset int64, o logstore.ReadOptions) (*logstore.Span, err
 	return s.Log.Read(offset, o)
 }
 
-// TestLackOfDescriptorsForReadsHeals: a leader that finds no descriptor to read its log with waits for one, and goes on.
+// TestLackOfDescriptorsForReadsHeals: a leader that finds no descriptor to read its log with waits for one, and goes
+// on.
 func TestLackOfDescriptorsForReadsHeals(t *testing.T) {
 	n := startCluster(t, 4, 0)
 	m := n.commit(t, "a")
@@ -455,7 +457,8 @@ func (f starvedSnapshots) OpenFile(name string, flag int, perm fs.FileMode) (vfs
 	return f.FS.OpenFile(name, flag, perm)
 }
 
-// TestLackOfDescriptorsForASnapshotHeals: a leader that finds no descriptor to read a snapshot with tries again; it does not fail.
+// TestLackOfDescriptorsForASnapshotHeals: a leader that finds no descriptor to read a snapshot with tries again; it
+// does not fail.
 func TestLackOfDescriptorsForASnapshotHeals(t *testing.T) {
 	lacks, asked := &atomic.Bool{}, make(chan string)
 	n := newNetwork(9, 0, 200)
@@ -493,7 +496,8 @@ type unreadable struct{ Log }
 
 func (unreadable) Read(int64, logstore.ReadOptions) (*logstore.Span, error) { return nil, syscall.EIO }
 
-// TestUnreadableLogAnswersProposals: a leader that can no longer read its log ends, and so does whoever asks it meanwhile.
+// TestUnreadableLogAnswersProposals: a leader that can no longer read its log ends, and so does whoever asks it
+// meanwhile.
 func TestUnreadableLogAnswersProposals(t *testing.T) {
 	n := startCluster(t, 4, 0)
 	m := n.commit(t, "a")

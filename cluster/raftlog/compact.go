@@ -41,9 +41,9 @@ func (n *Node) TakeSnapshot() (s Snapshot, ok bool) {
 	return s, true
 }
 
-// WriteSnapshot saves the state machine's records up to end, the last offset having epoch, and lets go of the log before
-// the snapshot that was the newest until now: slower followers still find what lies between. It may run on any goroutine,
-// one at a time.
+// WriteSnapshot saves the state machine's records up to end, the last offset having epoch, and lets go of the log
+// before the snapshot that was the newest until now: slower followers still find what lies between. It may run on any
+// goroutine, one at a time.
 func (n *Node) WriteSnapshot(end int64, epoch int32, values iter.Seq[[]byte]) error {
 	id := snapshotID{end, epoch}
 	var members Members
@@ -85,7 +85,8 @@ func (n *Node) compact(s *snapshot) error {
 	return err
 }
 
-// snapshotReader reads a snapshot off Raft's goroutine, which goes on meanwhile: a large one takes longer than an election.
+// snapshotReader reads a snapshot off Raft's goroutine, which goes on meanwhile: a large one takes longer than an
+// election.
 type snapshotReader struct {
 	reading bool
 	read    *snapshot // until a follower is given it, or none has asked for keepSnapshotTicks
@@ -104,7 +105,8 @@ func (r *snapshotReader) tick() {
 	}
 }
 
-// take returns the snapshot id if it has been read. Otherwise, or where descriptors lacked for it, it has it read; Raft asks again with the follower's next heartbeat.
+// take returns the snapshot id if it has been read. Otherwise, or where descriptors lacked for it, it has it read; Raft
+// asks again with the follower's next heartbeat.
 func (r *snapshotReader) take(n *Node, id snapshotID) (*snapshot, error) {
 	s, err := r.read, r.err
 	r.read, r.err = nil, nil
@@ -120,8 +122,8 @@ func (r *snapshotReader) take(n *Node, id snapshotID) (*snapshot, error) {
 	return nil, raft.ErrSnapshotTemporarilyUnavailable
 }
 
-// readAside reads id and brings it to Raft's goroutine. What went wrong with a snapshot that is not the newest any more is of no
-// interest: it may have been removed.
+// readAside reads id and brings it to Raft's goroutine. What went wrong with a snapshot that is not the newest any more
+// is of no interest: it may have been removed.
 func (n *Node) readAside(id snapshotID) {
 	s, err := readSnapshot(n.o.FS, n.o.Dir, id)
 	_ = n.call(func() {
@@ -132,8 +134,8 @@ func (n *Node) readAside(id snapshotID) {
 	})
 }
 
-// raftSnapshot is the newest snapshot for a follower that needs what the log no longer has. Who joined after it is a learner in it: Raft
-// refuses a snapshot whose configuration does not have the node itself.
+// raftSnapshot is the newest snapshot for a follower that needs what the log no longer has. Who joined after it is a
+// learner in it: Raft refuses a snapshot whose configuration does not have the node itself.
 func (n *Node) raftSnapshot() (*raftpb.Snapshot, error) {
 	if n.newest == nil {
 		return &raftpb.Snapshot{}, nil

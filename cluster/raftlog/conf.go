@@ -7,8 +7,8 @@ import (
 )
 
 // confHistory is the quorum's configurations from the newest snapshot on, so that the next snapshot gets the one that
-// was valid where it ends. Its length is that of the changes since, which administrators make. Only the node's goroutine
-// uses it.
+// was valid where it ends. Its length is that of the changes since, which administrators make. Only the node's
+// goroutine uses it.
 type confHistory struct{ states []confAt }
 
 type confAt struct {
@@ -20,9 +20,10 @@ func (h *confHistory) add(end int64, members Members) {
 	h.states = append(h.states, confAt{end, members})
 }
 
-// replayChanges takes the configurations of the log that are committed for sure though the vote file does not have them yet: an answer to the leader goes
-// out before the file is written. A leader begins a change only once the one before it is committed, so that of the changes in the log at most the last is not.
-// Every voter thus begins again at most one configuration behind, as Raft needs.
+// replayChanges takes the configurations of the log that are committed for sure though the vote file does not have them
+// yet: an answer to the leader goes out before the file is written. A leader begins a change only once the one before
+// it is committed, so that of the changes in the log at most the last is not. Every voter thus begins again at most one
+// configuration behind, as Raft needs.
 func (n *Node) replayChanges() error {
 	var last confAt
 	from := max(n.snapshotEnd(), n.state.MembersEnd)
@@ -85,8 +86,8 @@ func (h *confHistory) latest() Members {
 	return h.states[len(h.states)-1].members
 }
 
-// at is the configuration of a log that ends at end; older ones are then needed no more. ok is false for a log that ends before
-// the first configuration known.
+// at is the configuration of a log that ends at end; older ones are then needed no more. ok is false for a log that
+// ends before the first configuration known.
 func (h *confHistory) at(end int64) (members Members, ok bool) {
 	for len(h.states) > 1 && h.states[1].end <= end {
 		h.states = h.states[1:]

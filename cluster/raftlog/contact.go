@@ -8,7 +8,8 @@ import (
 	"grete/internal/clock"
 )
 
-// contact is what the leader has heard of a follower (Kafka's LeaderState.ReplicaState, where a fetch stands for an answer here).
+// contact is what the leader has heard of a follower (Kafka's LeaderState.ReplicaState, where a fetch stands for an
+// answer here).
 type contact struct {
 	atMs       int64 // of the last answer
 	end        int64 // of the leader's log then

@@ -12,8 +12,9 @@ import (
 	"grete/internal/vfs"
 )
 
-// A leader whose disk fails acknowledges nothing more and is replaced: for good when a write or an fsync fails, for as long as it lasts when the disk
-// is full. What was committed is there, and what the leader could not write is nowhere counted on.
+// A leader whose disk fails acknowledges nothing more and is replaced: for good when a write or an fsync fails, for as
+// long as it lasts when the disk is full. What was committed is there, and what the leader could not write is nowhere
+// counted on.
 func TestLeadersDiskFails(t *testing.T) {
 	for name, fault := range map[string]struct {
 		kind vfs.OpKind
@@ -82,8 +83,8 @@ func (n *network) commitBut(t *testing.T, id int32, text string) *member {
 	return nil
 }
 
-// A crash between the arrival of a leader's snapshot and the log's new beginning: the next start finishes it. Without the note that such a snapshot was
-// on its way, a log that ends before its snapshot is damaged.
+// A crash between the arrival of a leader's snapshot and the log's new beginning: the next start finishes it. Without
+// the note that such a snapshot was on its way, a log that ends before its snapshot is damaged.
 func TestInstallIsFinished(t *testing.T) {
 	for _, noted := range []bool{true, false} {
 		fsys := newDisk(t)

@@ -21,8 +21,8 @@ import (
 //	configuration change      a control batch of one record of type confChangeType
 //
 // A batch is never split: proposals append it whole, and whole() completes what a message cut. Hence every
-// node's log, commit index and snapshot end where a batch ends. What a batch holds depends on its entry alone, so that every
-// node's log has the same bytes.
+// node's log, commit index and snapshot end where a batch ends. What a batch holds depends on its entry alone, so that
+// every node's log has the same bytes.
 
 // Types of control records, beside Kafka's own 0 to 6, that only we write. Kafka's tools print them by number.
 const (

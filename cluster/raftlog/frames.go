@@ -46,8 +46,8 @@ func framesOf(messages []outgoing) protocol.MessageFrames {
 	return f
 }
 
-// frameLen is how many of the queued messages the next frame takes: up to frameBytes, at least one, for one directory, and no part but as its
-// first or its last.
+// frameLen is how many of the queued messages the next frame takes: up to frameBytes, at least one, for one directory,
+// and no part but as its first or its last.
 func frameLen(queue []outgoing) (n, bytes int) {
 	for n < len(queue) && (n == 0 || bytes+len(queue[n].raw) <= frameBytes && queue[n].continues == 0 && queue[n].asker == queue[0].asker) {
 		bytes += len(queue[n].raw)
@@ -66,7 +66,8 @@ type assembly struct {
 	bytes []byte
 }
 
-// add returns the whole messages of a frame; ok is false when a part does not follow the one before it, or the message is too large.
+// add returns the whole messages of a frame; ok is false when a part does not follow the one before it, or the message
+// is too large.
 func (a *assembly) add(from int32, f protocol.MessageFrames) (whole [][]byte, ok bool) {
 	if f.Continues == 0 && f.Rest == 0 {
 		return f.Messages, true

@@ -7,8 +7,8 @@ import (
 	"go.etcd.io/raft/v3"
 )
 
-// Gone tells that nobody listens at the address of a node that was reached before. A leader that is gone is replaced at once, not after
-// the election timeout; should it live after all, pre-vote and its next message keep it in office.
+// Gone tells that nobody listens at the address of a node that was reached before. A leader that is gone is replaced at
+// once, not after the election timeout; should it live after all, pre-vote and its next message keep it in office.
 func (n *Node) Gone(id int32) {
 	select {
 	case n.gone <- id:
@@ -16,7 +16,8 @@ func (n *Node) Gone(id int32) {
 	}
 }
 
-// MajorityGone says whether so many voters are gone that those that are there, this node among them, decide nothing. It is true of a node that has stopped.
+// MajorityGone says whether so many voters are gone that those that are there, this node among them, decide nothing. It
+// is true of a node that has stopped.
 func (n *Node) MajorityGone() bool {
 	gone := true
 	_ = n.call(func() {
@@ -49,8 +50,8 @@ func (n *Node) leaderGone(id int32) {
 	})
 }
 
-// turn is how long this node leaves the candidacy to voters with lower ids: those that notice a death at the same moment must not split
-// the votes. votes is false when this node has none.
+// turn is how long this node leaves the candidacy to voters with lower ids: those that notice a death at the same
+// moment must not split the votes. votes is false when this node has none.
 func (n *Node) turn(dead int32) (wait time.Duration, votes bool) {
 	voters := n.confs.latest().Voters().without(dead) // by id
 	place := slices.IndexFunc(voters, func(m Member) bool { return m.NodeID == n.o.NodeID })
@@ -58,7 +59,8 @@ func (n *Node) turn(dead int32) (wait time.Duration, votes bool) {
 	return election/100 + time.Duration(place)*election/10, place >= 0
 }
 
-// campaignEarly stands for election unless another leads by now. What dead had sent before its end may have come after, and is no sign of life.
+// campaignEarly stands for election unless another leads by now. What dead had sent before its end may have come after,
+// and is no sign of life.
 func (n *Node) campaignEarly(dead int32) {
 	st := n.raw.BasicStatus()
 	if st.RaftState != raft.StateFollower || st.Lead != raft.None && st.Lead != raftID(dead) {

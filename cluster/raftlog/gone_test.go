@@ -13,11 +13,12 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// underway is waited for what was sent before a cut: a connection that has ended brings nothing more, the network of the tests does.
+// underway is waited for what was sent before a cut: a connection that has ended brings nothing more, the network of
+// the tests does.
 const underway = 100 * time.Millisecond
 
-// A leader that is gone is replaced long before its election timeout, by the voter with the lowest id; one that is said to be gone and lives
-// stays in office or is followed by another, and nothing is lost.
+// A leader that is gone is replaced long before its election timeout, by the voter with the lowest id; one that is said
+// to be gone and lives stays in office or is followed by another, and nothing is lost.
 func TestGoneLeaderIsReplacedAtOnce(t *testing.T) {
 	for _, dies := range []bool{true, false} {
 		n := startClusterWith(t, 1, 0, 5000)
@@ -131,7 +132,8 @@ func (s *severable) cut() {
 	s.conns = nil
 }
 
-// A node whose connection ends and whose machine then refuses is gone, though nothing is to be sent to it; one that accepts again is not.
+// A node whose connection ends and whose machine then refuses is gone, though nothing is to be sent to it; one that
+// accepts again is not.
 func TestPeersNoticeADeath(t *testing.T) {
 	server, in := peersOf(t, 1, "c", map[int32]string{})
 	socket, err := net.Listen("tcp", "127.0.0.1:0")
@@ -168,8 +170,8 @@ func TestPeersNoticeADeath(t *testing.T) {
 	}
 }
 
-// A voter whose log was cut behind its back, after a clean stop, knows it from the leader's heartbeats, and says what it waits for. The next leader begins with
-// what it has.
+// A voter whose log was cut behind its back, after a clean stop, knows it from the leader's heartbeats, and says what
+// it waits for. The next leader begins with what it has.
 func TestLostTailIsKnown(t *testing.T) {
 	n := startCluster(t, 5, 0)
 	defer n.stopAll(t)

@@ -56,7 +56,8 @@ func (n *Node) begin(snapshots []snapshotID) (quorumState, error) {
 	return newQuorumState(members), n.o.FS.SyncDir(path.Dir(n.o.Dir)) // the vote is no more durable than its directory
 }
 
-// loadSnapshots reads the newest, and finishes what a crash has interrupted: the log's replacement by a snapshot of the leader.
+// loadSnapshots reads the newest, and finishes what a crash has interrupted: the log's replacement by a snapshot of the
+// leader.
 func (n *Node) loadSnapshots(ids []snapshotID) (base snapshotID, err error) {
 	newest := ids[len(ids)-1]
 	if n.newest, err = readSnapshot(n.o.FS, n.o.Dir, newest); err != nil {
@@ -70,7 +71,8 @@ func (n *Node) loadSnapshots(ids []snapshotID) (base snapshotID, err error) {
 	return n.baseOf(ids)
 }
 
-// loadMembers takes the newest configuration that is known to be committed: the newest snapshot's, the vote file's or one of the log's.
+// loadMembers takes the newest configuration that is known to be committed: the newest snapshot's, the vote file's or
+// one of the log's.
 func (n *Node) loadMembers() error {
 	members, err := n.state.members()
 	if err != nil {
@@ -122,8 +124,8 @@ func (n *Node) baseOf(ids []snapshotID) (snapshotID, error) {
 		"the log starts at offset %d, after the newest snapshot's end: a newer snapshot is missing", start)
 }
 
-// checkLog holds what every crash leaves true: the log reaches the newest snapshot, and no record is of a later term than
-// the vote.
+// checkLog holds what every crash leaves true: the log reaches the newest snapshot, and no record is of a later term
+// than the vote.
 func (n *Node) checkLog(base snapshotID) error {
 	log, end := path.Join(n.o.Dir, "*.log"), n.o.Log.EndOffset()
 	switch {
@@ -146,8 +148,8 @@ func Begun(fsys vfs.FS, dir string) (bool, error) {
 	return found, err
 }
 
-// Begin makes dir a metadata log with these members, empty; none for a node that is to be made a member. One that has taken part in an election stays
-// as it is.
+// Begin makes dir a metadata log with these members, empty; none for a node that is to be made a member. One that has
+// taken part in an election stays as it is.
 func Begin(fsys vfs.FS, dir string, members Members) error {
 	state, found, err := loadQuorumState(fsys, dir)
 	if err != nil || found && state.LeaderEpoch > 0 {

@@ -17,8 +17,8 @@ type report struct {
 	snapshot, delivered bool
 }
 
-// Report tells that a node could not be reached, or what became of a snapshot sent to it: until it is told, Raft sends the
-// node nothing else.
+// Report tells that a node could not be reached, or what became of a snapshot sent to it: until it is told, Raft sends
+// the node nothing else.
 func (n *Node) Report(id int32, snapshot, delivered bool) {
 	select {
 	case n.reports <- report{id, snapshot, delivered}:
@@ -60,8 +60,8 @@ func (n *Node) plausible(m *raftpb.Message) bool {
 	return true
 }
 
-// tailLost: a leader's heartbeat names only what it knows this node to have. Here that is gone, and the leader sends only what comes after it. The next leader
-// begins with what this node has.
+// tailLost: a leader's heartbeat names only what it knows this node to have. Here that is gone, and the leader sends
+// only what comes after it. The next leader begins with what this node has.
 func (n *Node) tailLost(had int64) {
 	if n.lost.Swap(had) == 0 {
 		n.o.Logger.Error().Int64("had", had).Int64("has", n.o.Log.EndOffset()).Msg("the end of this node's metadata log is lost: the leader knows that it went further; " +
@@ -69,7 +69,8 @@ func (n *Node) tailLost(had int64) {
 	}
 }
 
-// LostTail says how far the leader knows this node's log to have gone, and how far it goes. ok is false where nothing is lost.
+// LostTail says how far the leader knows this node's log to have gone, and how far it goes. ok is false where nothing
+// is lost.
 func (n *Node) LostTail() (had, has int64, ok bool) {
 	had, has = n.lost.Load(), n.o.Log.EndOffset()
 	return had, has, had > has
@@ -80,8 +81,8 @@ type MemberState struct {
 	Member
 	End    int64 // of its log; -1: unknown, as to every node but the leader
 	Active bool  // takes entries as they come
-	// HeardMs is when it was last heard of, CaughtUpMs when it last had everything that the leader had; -1: never since this leader
-	// took office. Of the leader itself both are now.
+	// HeardMs is when it was last heard of, CaughtUpMs when it last had everything that the leader had; -1: never since
+	// this leader took office. Of the leader itself both are now.
 	HeardMs, CaughtUpMs int64
 }
 
@@ -139,8 +140,8 @@ func (n *Node) memberState(m Member) MemberState {
 
 func (n *Node) leads() bool { return n.lead.NodeID == n.o.NodeID }
 
-// Resign, called by a leader that is about to stop, has the voter lead that has most of the log, and returns when another leads
-// or ctx ends. Followers and lone voters resign at once.
+// Resign, called by a leader that is about to stop, has the voter lead that has most of the log, and returns when
+// another leads or ctx ends. Followers and lone voters resign at once.
 func (n *Node) Resign(ctx context.Context) error {
 	const every = 5 * time.Millisecond
 	asked := int32(-1)

@@ -13,8 +13,8 @@ import (
 // errForeign is a message that no node of ours would send here.
 var errForeign = errors.New("not a message of the quorum")
 
-// fromPeers are the messages that nodes send each other; the rest is Raft's own talk with itself, and proposals, which are
-// never forwarded.
+// fromPeers are the messages that nodes send each other; the rest is Raft's own talk with itself, and proposals, which
+// are never forwarded.
 var fromPeers = map[raftpb.MessageType]bool{
 	raftpb.MsgApp: true, raftpb.MsgAppResp: true, raftpb.MsgVote: true, raftpb.MsgVoteResp: true, raftpb.MsgSnap: true,
 	raftpb.MsgHeartbeat: true, raftpb.MsgHeartbeatResp: true, raftpb.MsgTimeoutNow: true, raftpb.MsgPreVote: true, raftpb.MsgPreVoteResp: true,
@@ -23,7 +23,8 @@ var fromPeers = map[raftpb.MessageType]bool{
 // fromLearners are the messages that one without a vote sends: nothing that makes a leader, ends one, or commits.
 var fromLearners = map[raftpb.MessageType]bool{raftpb.MsgAppResp: true, raftpb.MsgHeartbeatResp: true}
 
-// answers are the messages that count for a majority, or for the log of their sender: they are true of the directory that was asked alone.
+// answers are the messages that count for a majority, or for the log of their sender: they are true of the directory
+// that was asked alone.
 var answers = map[raftpb.MessageType]bool{
 	raftpb.MsgAppResp: true, raftpb.MsgHeartbeatResp: true, raftpb.MsgVoteResp: true, raftpb.MsgPreVoteResp: true,
 }

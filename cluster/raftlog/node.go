@@ -1,5 +1,5 @@
-// Package raftlog is the node of the metadata quorum: etcd's Raft driven over a logstore log in Kafka's formats. A log with
-// one voter runs the same code as one with many, without a transport.
+// Package raftlog is the node of the metadata quorum: etcd's Raft driven over a logstore log in Kafka's formats. A log
+// with one voter runs the same code as one with many, without a transport.
 package raftlog
 
 import (
@@ -21,7 +21,8 @@ import (
 )
 
 // Transport carries Raft's messages to other nodes. Send encodes m before it returns and never blocks on the
-// network; it may drop. What arrives is given to Node.Step. asker is the directory that m answers, zero when m answers nobody.
+// network; it may drop. What arrives is given to Node.Step. asker is the directory that m answers, zero when m answers
+// nobody.
 type Transport interface {
 	Send(m *raftpb.Message, asker metadata.UUID)
 }
@@ -187,8 +188,8 @@ func (n *Node) ReadCommitted(offset int64, maxBytes int) ([]byte, error) {
 	return readBatches(n.o.Log, offset, maxBytes, end)
 }
 
-// Propose appends b as leader of epoch and returns the offset after it, before it is durable or committed; OnCommit tells
-// that. ErrNotLeader: nothing was appended. b belongs to the node from then on.
+// Propose appends b as leader of epoch and returns the offset after it, before it is durable or committed; OnCommit
+// tells that. ErrNotLeader: nothing was appended. b belongs to the node from then on.
 func (n *Node) Propose(ctx context.Context, epoch int32, b batch.Batch) (end int64, err error) {
 	reply := make(chan proposed, 1)
 	select {

@@ -389,8 +389,8 @@ func TestFailedFsyncStepsDown(t *testing.T) {
 	}
 }
 
-// TestCrashes stops at random moments with crash clones of which nothing unsynced is sure to survive: what was committed
-// is there, in order, and a new leader has a new epoch.
+// TestCrashes stops at random moments with crash clones of which nothing unsynced is sure to survive: what was
+// committed is there, in order, and a new leader has a new epoch.
 func TestCrashes(t *testing.T) {
 	seeds := uint64(60)
 	if os.Getenv("GRETE_LONG") == "1" {

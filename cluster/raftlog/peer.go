@@ -102,7 +102,8 @@ func (p *peer) takeFetched() bool {
 	return had
 }
 
-// park answers now or when there is something, at the latest after wait. An older poll of the node is answered: nobody waits for it any more.
+// park answers now or when there is something, at the latest after wait. An older poll of the node is answered: nobody
+// waits for it any more.
 func (p *peer) park(c clock.Clock, wait time.Duration, respond func(*protocol.RaftResponse)) {
 	p.mu.Lock()
 	older := p.parked
@@ -135,7 +136,8 @@ func (p *peer) expire(which *poll) {
 	}
 }
 
-// outage logs the loss of a node and its return, once each: nodes that start or stop together miss each other for a moment, and that is no news.
+// outage logs the loss of a node and its return, once each: nodes that start or stop together miss each other for a
+// moment, and that is no news.
 type outage struct {
 	since  time.Time // zero: the node is reached
 	logged bool

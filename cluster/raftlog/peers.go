@@ -51,7 +51,8 @@ const (
 	loggedOutage     = 3 * time.Second // shorter ones are not
 )
 
-// stopping is what a node answers that stops, and will not hear its messages: it is as gone as one whose machine refuses connections.
+// stopping is what a node answers that stops, and will not hear its messages: it is as gone as one whose machine
+// refuses connections.
 var stopping = kerr.BrokerNotAvailable.Code
 
 // left says whether err is that nobody is there, or soon will be.
@@ -66,8 +67,9 @@ type receiver interface {
 	Gone(id int32)
 }
 
-// Peers is Transport over Kafka frames: a connection to each node, which carries what is queued as one request after the
-// other, and one goroutine for each. A node without address, a broker without a controller listener, polls each voter.
+// Peers is Transport over Kafka frames: a connection to each node, which carries what is queued as one request after
+// the other, and one goroutine for each. A node without address, a broker without a controller listener, polls each
+// voter.
 type Peers struct {
 	o    PeersOptions
 	node atomic.Pointer[receiver]
@@ -168,8 +170,8 @@ func (p *Peers) link(id int32) *protocol.Link {
 	return protocol.NewLink(func() (string, bool) { return p.o.Address(id) }, p.o.Client)
 }
 
-// awaitMessages dials again at once when the connection ends meanwhile: a process that was killed is then found to be gone before anybody
-// misses it.
+// awaitMessages dials again at once when the connection ends meanwhile: a process that was killed is then found to be
+// gone before anybody misses it.
 func (p *Peers) awaitMessages(to *peer, link *protocol.Link) bool {
 	for {
 		select {
@@ -186,8 +188,8 @@ func (p *Peers) awaitMessages(to *peer, link *protocol.Link) bool {
 	}
 }
 
-// redial tries until the connection stands, is refused, or nobody answers. A process that has just been killed may accept for a moment more,
-// and end that connection, too.
+// redial tries until the connection stands, is refused, or nobody answers. A process that has just been killed may
+// accept for a moment more, and end that connection, too.
 func (p *Peers) redial(link *protocol.Link) (err error) {
 	ctx, cancel := clock.WithTimeout(p.ctx, p.o.Clock, p.o.Timeout)
 	defer cancel()
@@ -258,8 +260,9 @@ func (p *Peers) report(to *peer, messages []outgoing, err error) {
 	}
 }
 
-// Receive takes a request of another node. respond is called once, now or when messages for the sender have come. A sender that is not
-// proven to be who it says can be no voter: only its answers to a leader are taken, and never a later term.
+// Receive takes a request of another node. respond is called once, now or when messages for the sender have come. A
+// sender that is not proven to be who it says can be no voter: only its answers to a leader are taken, and never a
+// later term.
 func (p *Peers) Receive(req *protocol.RaftRequest, proven bool, respond func(*protocol.RaftResponse)) {
 	if code := p.check(req); code != 0 || p.ctx.Err() != nil {
 		if code == 0 {
@@ -294,8 +297,8 @@ func (p *Peers) crowded(id int32) bool {
 	return p.peers[id] == nil && len(p.peers) >= maxStrangers
 }
 
-// check refuses nodes of other clusters, and what was meant for another node or for this one before its directory was emptied. Only of a
-// node that fetches does it matter here which directory it has: others get nothing at an old one.
+// check refuses nodes of other clusters, and what was meant for another node or for this one before its directory was
+// emptied. Only of a node that fetches does it matter here which directory it has: others get nothing at an old one.
 func (p *Peers) check(req *protocol.RaftRequest) int16 {
 	own, known := metadata.UUID(req.ToDirectoryID), p.o.Directory(req.From)
 	switch {
@@ -311,8 +314,8 @@ func (p *Peers) check(req *protocol.RaftRequest) int16 {
 	return 0
 }
 
-// accept gives messages of a node to Raft; none when one is not as Raft makes them, or answers for a directory that the node is not a member with: a voter whose
-// disk was lost must not be counted by what it once answered.
+// accept gives messages of a node to Raft; none when one is not as Raft makes them, or answers for a directory that the
+// node is not a member with: a voter whose disk was lost must not be counted by what it once answered.
 func (p *Peers) accept(from int32, directory metadata.UUID, proven bool, frames protocol.MessageFrames) (code int16) {
 	if !proven && (frames.Continues != 0 || frames.Rest != 0) { // no answer is that long
 		return kerr.ClusterAuthorizationFailed.Code

@@ -152,7 +152,8 @@ func TestPeersDeliver(t *testing.T) {
 	}
 }
 
-// A snapshot of many frames arrives whole, pushed or fetched, with what follows it; a part that is lost is the end of it.
+// A snapshot of many frames arrives whole, pushed or fetched, with what follows it; a part that is lost is the end of
+// it.
 func TestPeersDeliverInParts(t *testing.T) {
 	server, in := peersOf(t, 1, "c", map[int32]string{})
 	addresses := map[int32]string{1: listen(t, server)}
@@ -300,8 +301,8 @@ func TestForgedMessagesAreRefused(t *testing.T) {
 	}
 }
 
-// A voter that lost its disk and was let in anew gets the answers that it asks for, also of one that has not heard yet that the old one is out; it does not get
-// what its former self asked for.
+// A voter that lost its disk and was let in anew gets the answers that it asks for, also of one that has not heard yet
+// that the old one is out; it does not get what its former self asked for.
 func TestAnswersGoToTheDirectoryThatAsked(t *testing.T) {
 	anew := metadata.UUID{9}
 	lagging, asked := peersOf(t, 1, "c", map[int32]string{})

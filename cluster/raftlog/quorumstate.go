@@ -21,11 +21,12 @@ const quorumStateFile = "quorum-state"
 // maxQuorumStateBytes is more than thousands of members need.
 const maxQuorumStateBytes = 1 << 20
 
-// quorumState is the quorum-state file: Kafka's fields (QuorumStateData, both versions of it), a checksum, because a vote
-// misread elects two leaders, and the configuration. Term and vote of Raft are leaderEpoch and votedId.
+// quorumState is the quorum-state file: Kafka's fields (QuorumStateData, both versions of it), a checksum, because a
+// vote misread elects two leaders, and the configuration. Term and vote of Raft are leaderEpoch and votedId.
 //
-// The configuration is here because the commit index is not kept: a node that began again with the configuration of its newest snapshot
-// could elect itself without those that have joined since. What is here was committed, and so was everything before MembersEnd.
+// The configuration is here because the commit index is not kept: a node that began again with the configuration of its
+// newest snapshot could elect itself without those that have joined since. What is here was committed, and so was
+// everything before MembersEnd.
 type quorumState struct {
 	LeaderID         int32       `json:"leaderId"`
 	LeaderEpoch      int32       `json:"leaderEpoch"`

@@ -98,8 +98,8 @@ func (n *Node) send(messages []*raftpb.Message) {
 	}
 }
 
-// commit applies configuration changes and publishes the commit index. Raft pages long runs of entries, so that these may
-// stop within a batch or before the commit index, but the index itself is always a batch's end.
+// commit applies configuration changes and publishes the commit index. Raft pages long runs of entries, so that these
+// may stop within a batch or before the commit index, but the index itself is always a batch's end.
 func (n *Node) commit(entries []*raftpb.Entry) error {
 	for _, e := range entries {
 		if e.GetType() == raftpb.EntryConfChangeV2 {

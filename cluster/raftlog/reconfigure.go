@@ -18,13 +18,15 @@ type change struct {
 type Change struct {
 	Set    *Member // added, promoted to voter, demoted to learner, or changed
 	Remove *int32  // when Set is nil
-	// Resign has the leader hand over to another voter instead, and answer ErrNotLeader: it is not to lead its own removal.
+	// Resign has the leader hand over to another voter instead, and answer ErrNotLeader: it is not to lead its own
+	// removal.
 	Resign bool
 }
 
-// Reconfigure has the leader of epoch change the configuration; decide sees the quorum as it is and refuses with an error, which
-// is returned. It returns a channel that tells when the change is committed: nil; or ErrNotLeader, when that is not sure.
-// ErrChangePending: an older change, or the leader's own first entry, is not yet committed. A nil channel: there is nothing to change.
+// Reconfigure has the leader of epoch change the configuration; decide sees the quorum as it is and refuses with an
+// error, which is returned. It returns a channel that tells when the change is committed: nil; or ErrNotLeader, when
+// that is not sure. ErrChangePending: an older change, or the leader's own first entry, is not yet committed. A nil
+// channel: there is nothing to change.
 func (n *Node) Reconfigure(epoch int32, decide func(Quorum) (Change, error)) (<-chan error, error) {
 	var done <-chan error
 	var err error
@@ -92,8 +94,9 @@ func (n *Node) changeEntry(c Change) (Members, *raftpb.Entry) {
 	return next, &raftpb.Entry{Type: raftpb.EntryConfChangeV2.Enum(), Data: data}
 }
 
-// reconfigured applies a committed change of the configuration. What counts is the configuration that it names: a node that has joined begins
-// with none, and one that got a snapshot may have a newer one. For any other the difference is the change.
+// reconfigured applies a committed change of the configuration. What counts is the configuration that it names: a node
+// that has joined begins with none, and one that got a snapshot may have a newer one. For any other the difference is
+// the change.
 func (n *Node) reconfigured(e *raftpb.Entry) error {
 	members, err := decodeChange(e.Data)
 	if err != nil {

@@ -84,8 +84,9 @@ func (n *network) wantMembers(t *testing.T, want ...Member) {
 	}
 }
 
-// One voter becomes three and three become others, one change after the other, under writes, lost messages and crashes: all nodes have one log and one
-// configuration, and a restart never falls back to an older one, in which a node could elect itself alone.
+// One voter becomes three and three become others, one change after the other, under writes, lost messages and crashes:
+// all nodes have one log and one configuration, and a restart never falls back to an older one, in which a node could
+// elect itself alone.
 func TestVotersChange(t *testing.T) {
 	for seed := range uint64(3) {
 		n, rng := beginWith(t, seed), rand.New(rand.NewPCG(seed, 8))
@@ -138,7 +139,8 @@ func TestVotersChange(t *testing.T) {
 	}
 }
 
-// A node that was the only voter and has since been joined must not elect itself alone when it comes back, even with nothing but its disk.
+// A node that was the only voter and has since been joined must not elect itself alone when it comes back, even with
+// nothing but its disk.
 func TestFirstVoterWaitsForTheOthers(t *testing.T) {
 	n := beginWith(t, 1)
 	n.commit(t, "alone")
@@ -257,8 +259,9 @@ func FuzzMembers(f *testing.F) {
 	})
 }
 
-// A voter acknowledges a change before its vote file has the change before that. If it crashes then, it begins again with the changes of its log all but the
-// last: with the vote file's configuration it would elect itself alone, while the others elect another.
+// A voter acknowledges a change before its vote file has the change before that. If it crashes then, it begins again
+// with the changes of its log all but the last: with the vote file's configuration it would elect itself alone, while
+// the others elect another.
 func TestVoterRestartsAtMostOneChangeBehind(t *testing.T) {
 	n := beginWith(t, 1)
 	n.commit(t, "a")

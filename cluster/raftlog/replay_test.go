@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Somebody who has heard every message sends old ones again, of this and of former leaderships, while leaders come and go: what is committed
-// stays, in its order, and all logs are the same in the end.
+// Somebody who has heard every message sends old ones again, of this and of former leaderships, while leaders come and
+// go: what is committed stays, in its order, and all logs are the same in the end.
 func TestReplayedMessages(t *testing.T) {
 	n, rng, replays := startCluster(t, 3, 0), rand.New(rand.NewPCG(3, 7)), rand.New(rand.NewPCG(3, 8))
 	heard := map[int32][][]byte{} // by receiver

@@ -13,9 +13,9 @@ const roomEvery = 200 * time.Millisecond
 // errStopping ends the node's loop when it is told to stop while it waits for room.
 var errStopping = errors.New("stopped while waiting for space")
 
-// persist writes, or reads what Raft cannot go on without, and waits where there is no room: such a write has changed nothing, and nothing that follows it may be done
-// before it. Meanwhile nothing is sent either, so that in a quorum of several the others elect another leader. What was
-// proposed before waits; what is proposed meanwhile is refused.
+// persist writes, or reads what Raft cannot go on without, and waits where there is no room: such a write has changed
+// nothing, and nothing that follows it may be done before it. Meanwhile nothing is sent either, so that in a quorum of
+// several the others elect another leader. What was proposed before waits; what is proposed meanwhile is refused.
 func (n *Node) persist(write func() error) error {
 	err := write()
 	if !logstore.Heals(err) {

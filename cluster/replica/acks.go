@@ -6,8 +6,8 @@ import "math"
 type AckCancel func() bool
 
 // AwaitCommitted calls done once, possibly at once: with nil when the high watermark has reached end, or with the
-// error that makes it impossible for this broker to tell. epoch is the leader epoch under which end was written: once this broker
-// has ceased to lead since, the records below end may be others.
+// error that makes it impossible for this broker to tell. epoch is the leader epoch under which end was written: once
+// this broker has ceased to lead since, the records below end may be others.
 func (p *Partition) AwaitCommitted(epoch int32, end int64, done func(error)) AckCancel {
 	return p.await(&ackWait{epoch: epoch, end: end, done: done})
 }

@@ -9,8 +9,8 @@ import (
 	"grete/logstore"
 )
 
-// Apply makes this broker's replicas what im says; delta names what may differ from the image applied before. Coordinators hear of their
-// leadership last: they may ask for any partition of im at once.
+// Apply makes this broker's replicas what im says; delta names what may differ from the image applied before.
+// Coordinators hear of their leadership last: they may ask for any partition of im at once.
 func (m *Manager) Apply(_, im *metadata.Image, delta metadata.Delta) {
 	m.applyMu.Lock()
 	defer m.applyMu.Unlock()
@@ -20,8 +20,8 @@ func (m *Manager) Apply(_, im *metadata.Image, delta metadata.Delta) {
 	m.retrySoon()
 }
 
-// createLogs makes the logs of new partitions, many at once. What is left, because it cannot be made or is in the way of a topic of before, applyTopics
-// sees to.
+// createLogs makes the logs of new partitions, many at once. What is left, because it cannot be made or is in the way
+// of a topic of before, applyTopics sees to.
 func (m *Manager) createLogs(im *metadata.Image, names []string) {
 	var wanted []logstore.NewLog
 	for _, name := range names {
@@ -147,8 +147,9 @@ func (m *Manager) applyPartition(p *Partition, is metadata.Partition, config *To
 	return change
 }
 
-// open finds or makes the partition's log. One of the same name that belongs to a topic of before is set aside. dir is where the
-// log should be: while some directory is offline that may be it, and the log is not made anew in another (LogManager.getOrCreateLog).
+// open finds or makes the partition's log. One of the same name that belongs to a topic of before is set aside. dir is
+// where the log should be: while some directory is offline that may be it, and the log is not made anew in another
+// (LogManager.getOrCreateLog).
 func (m *Manager) open(p *Partition, dir metadata.UUID, config *TopicConfig) (*logstore.Log, error) {
 	id := logstore.ID{Topic: p.Topic, Partition: p.Index}
 	if m.o.Store.Log(id) == nil && m.inOfflineDir(dir) {

@@ -6,9 +6,9 @@ import (
 	"grete/logstore"
 )
 
-// Damaged takes note of records that this broker has lost; it is logstore's OnDamage. A replica whose records others in sync have
-// leaves the ISR, and the lead, before anything is cut; then it fetches anew what is lost. One that nobody can help keeps what it has:
-// reads of the damaged place fail.
+// Damaged takes note of records that this broker has lost; it is logstore's OnDamage. A replica whose records others in
+// sync have leaves the ISR, and the lead, before anything is cut; then it fetches anew what is lost. One that nobody
+// can help keeps what it has: reads of the damaged place fail.
 func (m *Manager) Damaged(d logstore.Damage) {
 	m.applyMu.Lock()
 	defer m.applyMu.Unlock()

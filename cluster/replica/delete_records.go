@@ -37,8 +37,8 @@ func (p *Partition) DeleteRecords(offset int64) (Deletion, error) {
 	return Deletion{offset, low}, err
 }
 
-// LowWatermark is the first offset that any replica has whose broker lives; -1 while one of them has not fetched in this leadership
-// (Partition.lowWatermarkIfLeader). Watchers are told when it moves.
+// LowWatermark is the first offset that any replica has whose broker lives; -1 while one of them has not fetched in
+// this leadership (Partition.lowWatermarkIfLeader). Watchers are told when it moves.
 func (p *Partition) LowWatermark() (int64, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -6,7 +6,8 @@ import (
 	"grete/cluster/metadata"
 )
 
-// The low watermark is the start of the replica that lags, as far as its broker lives and has fetched in this leadership.
+// The low watermark is the start of the replica that lags, as far as its broker lives and has fetched in this
+// leadership.
 func TestLowWatermark(t *testing.T) {
 	r := newReplicated(t)
 	p := r.replicate(1, 1, 2)

@@ -15,12 +15,13 @@ import (
 	"grete/logstore"
 )
 
-// AssignDirs tells the controller where this broker has replicas, and returns once this broker's image has what came of it.
+// AssignDirs tells the controller where this broker has replicas, and returns once this broker's image has what came of
+// it.
 type AssignDirs func(ctx context.Context, req *kmsg.AssignReplicasToDirsRequest) (*kmsg.AssignReplicasToDirsResponse, error)
 
-// directoryToTell is the directory that the metadata should have for this replica, if it has another. A replica that is damaged is
-// lost as long as others in sync have its records: then it leaves the ISR, and another one leads. A follower that takes no more records leaves
-// the ISR, too.
+// directoryToTell is the directory that the metadata should have for this replica, if it has another. A replica that is
+// damaged is lost as long as others in sync have its records: then it leaves the ISR, and another one leads. A follower
+// that takes no more records leaves the ISR, too.
 func (p *Partition) directoryToTell() (id metadata.UUID, tell bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -40,8 +41,8 @@ func (p *Partition) directoryToTell() (id metadata.UUID, tell bool) {
 	return id, id != metadata.MigratingDir && id != s.directory
 }
 
-// assigner tells the controller about directories (Kafka's AssignmentsManager): one request at a time, with all that gathered
-// meanwhile. It queues a partition at most once.
+// assigner tells the controller about directories (Kafka's AssignmentsManager): one request at a time, with all that
+// gathered meanwhile. It queues a partition at most once.
 type assigner struct {
 	nodeID      int32
 	brokerEpoch func() int64

@@ -48,8 +48,8 @@ type followedPartition struct {
 // unknownLag: nothing was fetched yet in this leadership.
 const unknownLag = -1
 
-// Pauses after failures double from the first to replica.fetch.backoff.ms: a leader that has not heard of its leadership yet will have
-// in a moment, one that is dead is replaced before long.
+// Pauses after failures double from the first to replica.fetch.backoff.ms: a leader that has not heard of its
+// leadership yet will have in a moment, one that is dead is replaced before long.
 const firstBackoff = 20 * time.Millisecond
 
 func (f *fetcher) backoff(failures int) time.Duration {
@@ -57,15 +57,17 @@ func (f *fetcher) backoff(failures int) time.Duration {
 	return min(firstBackoff<<min(failures, 16), longest)
 }
 
-// A call that waits at the leader while partitions were added is given up after hurryAfter, but not more often than every
-// hurryEvery: waiting out replica.fetch.wait.max.ms would keep writes to a new leader that long from being acknowledged.
+// A call that waits at the leader while partitions were added is given up after hurryAfter, but not more often than
+// every hurryEvery: waiting out replica.fetch.wait.max.ms would keep writes to a new leader that long from being
+// acknowledged.
 const (
 	hurryAfter = 2 * time.Millisecond
 	hurryEvery = 100 * time.Millisecond
 )
 
-// tellAfter failures of a partition its failing is worth a line: until then leader and follower have not heard of the same metadata yet, and after
-// an election all partitions of a broker say so. A follower that has found no room for its records so often leaves the ISR.
+// tellAfter failures of a partition its failing is worth a line: until then leader and follower have not heard of the
+// same metadata yet, and after an election all partitions of a broker say so. A follower that has found no room for its
+// records so often leaves the ISR.
 const tellAfter = 3
 
 func newFetcher(o Options, key fetcherKey) *fetcher {
@@ -202,7 +204,8 @@ func (f *fetcher) round(parts map[partitionKey]*followedPartition) error {
 	return fmt.Errorf("fetch: %w", kerr.ErrorForCode(resp.ErrorCode))
 }
 
-// shorten has the leader answer when the next partition is due that is not asked for: its pause is shorter than the leader may wait.
+// shorten has the leader answer when the next partition is due that is not asked for: its pause is shorter than the
+// leader may wait.
 func (f *fetcher) shorten(req *kmsg.FetchRequest, wanted map[partitionKey]position) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -215,8 +218,9 @@ func (f *fetcher) shorten(req *kmsg.FetchRequest, wanted map[partitionKey]positi
 	}
 }
 
-// positions is where the fetch of each partition begins. One that follows no more is left out: it will be removed or added anew. One that
-// owes a flush is asked for after it; should the flush fail, the leader is told nothing of the partition until another succeeds.
+// positions is where the fetch of each partition begins. One that follows no more is left out: it will be removed or
+// added anew. One that owes a flush is asked for after it; should the flush fail, the leader is told nothing of the
+// partition until another succeeds.
 func (f *fetcher) positions(parts map[partitionKey]*followedPartition) map[partitionKey]position {
 	out := make(map[partitionKey]position, len(parts))
 	owing := map[partitionKey]*followedPartition{}

@@ -70,7 +70,8 @@ func (f *fetcher) append(p *followedPartition, asked position, answer *kmsg.Fetc
 	return nil
 }
 
-// outOfRange asks where the leader's log begins and ends, and goes on there. lost is the connection's error, failed the partition's.
+// outOfRange asks where the leader's log begins and ends, and goes on there. lost is the connection's error, failed the
+// partition's.
 func (f *fetcher) outOfRange(p *followedPartition) (lost, failed error) {
 	end, lost, failed := f.leaderOffset(p, TimestampLatest)
 	if lost != nil || failed != nil {

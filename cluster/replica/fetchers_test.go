@@ -114,7 +114,8 @@ func TestFetcherReplicates(t *testing.T) {
 	requireHW(t, p, 2)
 }
 
-// A new leadership is followed at once, from the broker that it names; a broker that nothing is followed from any more is left alone.
+// A new leadership is followed at once, from the broker that it names; a broker that nothing is followed from any more
+// is left alone.
 func TestFetcherFollowsLeadership(t *testing.T) {
 	f := newFetching(t)
 	f.replicate(2, 2, 3)
@@ -137,7 +138,8 @@ func TestFetcherFollowsLeadership(t *testing.T) {
 	f.manager.fetchers.running.Wait()
 }
 
-// What does not fit is cut off at the point that the leader names, and told once more: the session has not taken the high watermark over.
+// What does not fit is cut off at the point that the leader names, and told once more: the session has not taken the
+// high watermark over.
 func TestFetcherTruncates(t *testing.T) {
 	f := newFetching(t)
 	p := f.replicate(1, 1)
@@ -178,7 +180,8 @@ func TestFetcherOutOfRange(t *testing.T) {
 	requireEnd(t, p, 10)
 }
 
-// A leader that refuses an end which is inside of its log (the follower's epochs are wrong) is not asked again at once, for ever.
+// A leader that refuses an end which is inside of its log (the follower's epochs are wrong) is not asked again at once,
+// for ever.
 func TestFetcherOutOfRangeThatIsNot(t *testing.T) {
 	f := newFetching(t)
 	p := f.replicate(2, 2)
@@ -201,7 +204,8 @@ func TestFetcherOutOfRangeThatIsNot(t *testing.T) {
 	requireEnd(t, p, 0)
 }
 
-// A partition's error makes it pause, and the others go on; a session's makes a new one; a connection's another connection.
+// A partition's error makes it pause, and the others go on; a session's makes a new one; a connection's another
+// connection.
 func TestFetcherErrors(t *testing.T) {
 	f := newFetching(t)
 	p := f.replicate(2, 2)

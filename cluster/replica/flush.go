@@ -58,8 +58,8 @@ func (p *Partition) startFlush(f *flush) {
 }
 
 // flushed ends one flush: what it covered is released, and what gathered meanwhile is flushed next. Only a log that
-// cannot be used any more makes the partition unusable; after any other error the flush is tried again, and nothing is released
-// until then.
+// cannot be used any more makes the partition unusable; after any other error the flush is tried again, and nothing is
+// released until then.
 func (p *Partition) flushed(f *flush, err error) {
 	switch {
 	case errors.Is(err, logstore.ErrOffline), errors.Is(err, logstore.ErrClosed):
@@ -83,7 +83,8 @@ func (p *Partition) flushImpossible(f *flush, err error) {
 	}
 }
 
-// nextFlush takes note of how far the log is durable after f, and returns the flush of what is due beyond, nil when nothing is.
+// nextFlush takes note of how far the log is durable after f, and returns the flush of what is due beyond, nil when
+// nothing is.
 func (p *Partition) nextFlush(f *flush) *flush {
 	p.mu.Lock()
 	defer p.mu.Unlock()

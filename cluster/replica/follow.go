@@ -24,8 +24,8 @@ func (p *Partition) following() (leader, epoch int32, follows bool) {
 	return s.leader, s.leaderEpoch, s.leader >= 0 && s.leader != p.nodeID && s.offline == nil
 }
 
-// position is that of a follower of epoch, or errNotDurable. Before the first fetch of a log that knows no epoch, what is not committed goes:
-// nobody could find out that it diverges.
+// position is that of a follower of epoch, or errNotDurable. Before the first fetch of a log that knows no epoch, what
+// is not committed goes: nobody could find out that it diverges.
 func (p *Partition) position(epoch int32) (position, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -44,8 +44,8 @@ func (p *Partition) position(epoch int32) (position, error) {
 	return position{epoch, s.log.EndOffset(), s.log.LatestEpoch(), s.log.StartOffset()}, nil
 }
 
-// followed returns the state while this broker follows at epoch; p.mu is held, so that nothing of another leadership gets into
-// the log.
+// followed returns the state while this broker follows at epoch; p.mu is held, so that nothing of another leadership
+// gets into the log.
 func (p *Partition) followed(epoch int32) (*state, error) {
 	s := p.state.Load()
 	switch {
@@ -123,8 +123,8 @@ func (p *Partition) replicateLocked(s *state, f fetched) (changed bool, err erro
 	return changed, nil
 }
 
-// appendFetched appends batches. An empty log whose start lies within the first batch, because the leader's does, begins with
-// that batch.
+// appendFetched appends batches. An empty log whose start lies within the first batch, because the leader's does,
+// begins with that batch.
 func appendFetched(log *logstore.Log, records []byte) error {
 	first, _, err := batch.Next(records)
 	if err != nil {
@@ -139,8 +139,8 @@ func appendFetched(log *logstore.Log, records []byte) error {
 	return log.AppendAsFollower(records)
 }
 
-// reconcile truncates to where this log and the leader's part at the latest; a fetch from there tells whether they agree by then
-// (KIP-595, AbstractFetcherThread.getOffsetTruncationState).
+// reconcile truncates to where this log and the leader's part at the latest; a fetch from there tells whether they
+// agree by then (KIP-595, AbstractFetcherThread.getOffsetTruncationState).
 func (p *Partition) reconcile(epoch int32, leaders EpochEnd) error {
 	return p.truncate(epoch, func(log *logstore.Log) (int64, error) {
 		if leaders.Epoch < 0 || leaders.EndOffset < 0 {

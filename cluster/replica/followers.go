@@ -19,8 +19,9 @@ type follower struct {
 	fetchedMs, leaderEnd int64
 }
 
-// resetFollowers begins with what the image says of s, which follows old; a continued leadership keeps what it knows. A follower that has left
-// the ISR was fenced, has no room, or lags: it has to catch up anew before the high watermark waits for it. p.mu is held.
+// resetFollowers begins with what the image says of s, which follows old; a continued leadership keeps what it knows. A
+// follower that has left the ISR was fenced, has no room, or lags: it has to catch up anew before the high watermark
+// waits for it. p.mu is held.
 func (p *Partition) resetFollowers(s, old *state, continued bool) {
 	if !s.leads(p.nodeID) {
 		p.followers = nil
@@ -73,8 +74,9 @@ type FollowerFetch struct {
 	LeaderEnd   int64 // of that Read
 }
 
-// Followed takes note of a fetch that was served: the follower's log agrees with this one below its offset. It moves the high
-// watermark, and asks for the follower to join the in-sync replicas when it may. A fetch of another leadership says nothing.
+// Followed takes note of a fetch that was served: the follower's log agrees with this one below its offset. It moves
+// the high watermark, and asks for the follower to join the in-sync replicas when it may. A fetch of another leadership
+// says nothing.
 func (p *Partition) Followed(fetch FollowerFetch) error {
 	p.mu.Lock()
 	s := p.state.Load()
@@ -161,7 +163,8 @@ func (b *brokers) alive(id int32) bool {
 	return r != nil && !r.Fenced
 }
 
-// eligible says whether the follower's broker may be in an ISR, in the life that fetched last (Partition.isReplicaIsrEligible).
+// eligible says whether the follower's broker may be in an ISR, in the life that fetched last
+// (Partition.isReplicaIsrEligible).
 func (b *brokers) eligible(f *follower) bool {
 	r := b.image().Broker(f.id)
 	return r != nil && r.Active() && (f.brokerEpoch == -1 || f.brokerEpoch == r.Epoch)

@@ -130,7 +130,8 @@ func TestHighWatermarkNeverGoesBack(t *testing.T) {
 	requireHW(t, p, 3)
 }
 
-// A follower that is in step with the leader's end of its last fetch has caught up then, even if it never is at the end.
+// A follower that is in step with the leader's end of its last fetch has caught up then, even if it never is at the
+// end.
 func TestCaughtUp(t *testing.T) {
 	const at = 10_000
 	for what, c := range map[string]struct {

@@ -23,8 +23,8 @@ func bubble(t *testing.T, f func(t *testing.T)) {
 	synctest.Test(t, f)
 }
 
-// TestFlushThatHeals: a flush that fails for want of descriptors or space releases nothing, costs no replica, and is tried again until it
-// succeeds, whatever the metadata says meanwhile.
+// TestFlushThatHeals: a flush that fails for want of descriptors or space releases nothing, costs no replica, and is
+// tried again until it succeeds, whatever the metadata says meanwhile.
 func TestFlushThatHeals(t *testing.T) {
 	for _, why := range []error{syscall.EMFILE, syscall.ENOSPC} {
 		t.Run(why.Error(), func(t *testing.T) {
@@ -55,8 +55,8 @@ func TestFlushThatHeals(t *testing.T) {
 	}
 }
 
-// TestFlushesEndWithTheirLeadership: an fsync that is under way while the leader is replaced, and its log truncated below what was due, costs
-// no replica.
+// TestFlushesEndWithTheirLeadership: an fsync that is under way while the leader is replaced, and its log truncated
+// below what was due, costs no replica.
 func TestFlushesEndWithTheirLeadership(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		disk := vfs.NewMem()
@@ -93,7 +93,8 @@ func TestFlushesEndWithTheirLeadership(t *testing.T) {
 	})
 }
 
-// TestFollowerTellsOfDurableRecords: whatever keeps its flush from succeeding, a follower does not fetch from an end that is not durable.
+// TestFollowerTellsOfDurableRecords: whatever keeps its flush from succeeding, a follower does not fetch from an end
+// that is not durable.
 func TestFollowerTellsOfDurableRecords(t *testing.T) {
 	disk := vfs.NewFaulty(vfs.NewMem())
 	r := newReplicatedOn(t, disk)
@@ -116,8 +117,8 @@ func TestFollowerTellsOfDurableRecords(t *testing.T) {
 	t.Fatal("does not fetch")
 }
 
-// TestAcknowledgementsAreOfTheirLeadership: what was appended under a leadership that ended is not acknowledged under a later one, whose log may
-// hold other records at the same offsets.
+// TestAcknowledgementsAreOfTheirLeadership: what was appended under a leadership that ended is not acknowledged under a
+// later one, whose log may hold other records at the same offsets.
 func TestAcknowledgementsAreOfTheirLeadership(t *testing.T) {
 	r := newReplicated(t)
 	p := r.replicate(1, 1, 2, 3)
@@ -144,7 +145,8 @@ func TestAcknowledgementsAreOfTheirLeadership(t *testing.T) {
 	p.releaseAcks() // as a later write does, between the two steps of a wait
 }
 
-// TestDirOfflineIsOrderedWithApply: an Apply under way would install the log of a directory that has failed meanwhile as one that can be used.
+// TestDirOfflineIsOrderedWithApply: an Apply under way would install the log of a directory that has failed meanwhile
+// as one that can be used.
 func TestDirOfflineIsOrderedWithApply(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var during func()
@@ -175,8 +177,8 @@ func TestDirOfflineIsOrderedWithApply(t *testing.T) {
 	})
 }
 
-// TestReadersSeeNoOpenTransaction: whatever a producer does between two loads of a read_committed reader, nothing of its open transaction is
-// below the last stable offset, and that is at most the high watermark.
+// TestReadersSeeNoOpenTransaction: whatever a producer does between two loads of a read_committed reader, nothing of
+// its open transaction is below the last stable offset, and that is at most the high watermark.
 func TestReadersSeeNoOpenTransaction(t *testing.T) {
 	if !sched.Yields {
 		t.Skip("needs the race detector's build")

@@ -15,8 +15,8 @@ import (
 	"grete/internal/sched"
 )
 
-// isrChange is a set of in-sync replicas that a leader asks the controller for. It stays proposed, and counts for the high
-// watermark, until metadata of a later partition epoch or a refusal that rules out that it was committed.
+// isrChange is a set of in-sync replicas that a leader asks the controller for. It stays proposed, and counts for the
+// high watermark, until metadata of a later partition epoch or a refusal that rules out that it was committed.
 type isrChange struct {
 	p                           *Partition
 	leaderEpoch, partitionEpoch int32
@@ -24,7 +24,8 @@ type isrChange struct {
 	isr                         []kmsg.AlterPartitionRequestTopicPartitionNewEpochISR
 }
 
-// expand proposes f for the ISR when it has all that is committed and all that came before this leadership; p.mu is held.
+// expand proposes f for the ISR when it has all that is committed and all that came before this leadership; p.mu is
+// held.
 func (p *Partition) expand(s *state, f *follower) *isrChange {
 	if s.proposed != nil || slices.Contains(s.isr, f.id) || f.end < s.log.HighWatermark() || f.end < s.epochStart || !p.brokers.eligible(f) {
 		return nil
@@ -108,8 +109,8 @@ func (c *isrChange) withdraw() {
 // AlterISR has the controller decide about the request, and returns once this broker's image has what came of it.
 type AlterISR func(ctx context.Context, req *kmsg.AlterPartitionRequest) (*kmsg.AlterPartitionResponse, error)
 
-// alterer takes proposals to the controller: one request at a time, with all that gathered meanwhile. It queues at most one
-// proposal per partition.
+// alterer takes proposals to the controller: one request at a time, with all that gathered meanwhile. It queues at most
+// one proposal per partition.
 type alterer struct {
 	nodeID      int32
 	brokerEpoch func() int64
@@ -224,7 +225,8 @@ func (a *alterer) count(c *isrChange, d decision) {
 	}
 }
 
-// decided reports whether d settles the proposal. One that was, or may have been, committed stands until newer metadata comes.
+// decided reports whether d settles the proposal. One that was, or may have been, committed stands until newer metadata
+// comes.
 func (c *isrChange) decided(d decision) bool {
 	switch kerr.TypedErrorForCode(d.code) {
 	case nil:

@@ -97,7 +97,8 @@ func TestWhoMayJoin(t *testing.T) {
 	}
 }
 
-// Those in sync stay so for replica.lag.time.max.ms from when they last had caught up, or from the beginning of the leadership.
+// Those in sync stay so for replica.lag.time.max.ms from when they last had caught up, or from the beginning of the
+// leadership.
 func TestLaggingReplicasLeave(t *testing.T) {
 	r := newReplicated(t)
 	p := r.replicate(1, 1, 2, 3)

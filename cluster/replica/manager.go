@@ -90,8 +90,8 @@ func NewManager(o Options) *Manager {
 	return m
 }
 
-// Start begins to replicate: to fetch as a follower, and to ask the controller for changes of in-sync replicas. The broker must be
-// registered: its epoch goes into every fetch.
+// Start begins to replicate: to fetch as a follower, and to ask the controller for changes of in-sync replicas. The
+// broker must be registered: its epoch goes into every fetch.
 func (m *Manager) Start() {
 	m.applyMu.Lock()
 	defer m.applyMu.Unlock()
@@ -222,8 +222,8 @@ func (m *Manager) Drain() {
 // Draining says whether Drain was called.
 func (m *Manager) Draining() bool { return m.draining.Load() }
 
-// DirOffline makes the partitions of a failed log directory answer ErrOffline; it is logstore's OnDirOffline. It waits for an Apply
-// under way, which would install the log as one that can be used.
+// DirOffline makes the partitions of a failed log directory answer ErrOffline; it is logstore's OnDirOffline. It waits
+// for an Apply under way, which would install the log as one that can be used.
 func (m *Manager) DirOffline(dir string, reason error) {
 	m.applyMu.Lock()
 	defer m.applyMu.Unlock()

@@ -13,7 +13,8 @@ import (
 )
 
 // mover copies logs that are to be in another log directory (KIP-113), one piece after another, at
-// replica.alter.log.dirs.io.max.bytes.per.second for all together. When the copy has everything it takes the log's place.
+// replica.alter.log.dirs.io.max.bytes.per.second for all together. When the copy has everything it takes the log's
+// place.
 type mover struct {
 	m    *Manager
 	rate *quota.Rate
@@ -242,8 +243,9 @@ func (p *Partition) futureFailed(err error) {
 	}
 }
 
-// MoveTo has the partition's log moved to dir, one of log.dirs; one that is there stays, and does not go where it was about to go.
-// For a partition that is not here dir is remembered, in case it comes (ReplicaManager.alterReplicaLogDirs).
+// MoveTo has the partition's log moved to dir, one of log.dirs; one that is there stays, and does not go where it was
+// about to go. For a partition that is not here dir is remembered, in case it comes
+// (ReplicaManager.alterReplicaLogDirs).
 func (m *Manager) MoveTo(topic string, index int32, dir string) error {
 	m.applyMu.Lock()
 	defer m.applyMu.Unlock()

@@ -213,7 +213,8 @@ func TestMoveGoesOnAfterRestart(t *testing.T) {
 	}
 }
 
-// At a rate that allows one piece at a time, all logs that move get their pieces in turn, also when the first grows meanwhile.
+// At a rate that allows one piece at a time, all logs that move get their pieces in turn, also when the first grows
+// meanwhile.
 func TestThrottledMovesTakeTurns(t *testing.T) {
 	const moving = 3
 	r := movable(t)

@@ -1,6 +1,6 @@
-// Package replica is this broker's side of its partitions: who leads them at which epoch, appends as leader, the in-sync
-// replicas and the high watermark, fetching as a follower, reads under epochs and isolation, and the requests parked until one
-// of these moves.
+// Package replica is this broker's side of its partitions: who leads them at which epoch, appends as leader, the
+// in-sync replicas and the high watermark, fetching as a follower, reads under epochs and isolation, and the requests
+// parked until one of these moves.
 //
 // Locks: Manager.mu → Partition.mu → logstore.Log; waiters.mu is a leaf. No callback runs under any of them.
 package replica
@@ -84,7 +84,8 @@ func (p *Partition) LeaderEpoch() int32 { return p.state.Load().leaderEpoch }
 // Offline is the error that keeps the log from being used, or nil.
 func (p *Partition) Offline() error { return p.state.Load().offline }
 
-// inSync is how many replicas are, where a shrinking of the ISR that nobody decides, for want of a controller, counts as done.
+// inSync is how many replicas are, where a shrinking of the ISR that nobody decides, for want of a controller, counts
+// as done.
 func (s *state) inSync() int {
 	if s.proposed != nil {
 		return min(len(s.isr), len(s.proposed))
@@ -147,8 +148,8 @@ func (p *Partition) become(m metadata.Partition, log *logstore.Log, config *Topi
 	return change, err
 }
 
-// succeedFlush ends what a leadership of before waited for. What a new leader has of others' records may count for as little
-// as its own until it is durable. p.mu is held.
+// succeedFlush ends what a leadership of before waited for. What a new leader has of others' records may count for as
+// little as its own until it is durable. p.mu is held.
 func (p *Partition) succeedFlush(s *state, change leadership) *flush {
 	if change == unchanged && s.leads(p.nodeID) {
 		return nil

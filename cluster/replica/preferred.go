@@ -11,9 +11,9 @@ import (
 // NoPreferredReplica: a consumer reads where it is.
 const NoPreferredReplica = int32(-1)
 
-// preferred is the replica that a consumer should read from instead of this leader (KIP-392): one in its rack, unless the leader is in it,
-// too. Only one in sync that has the offset counts: of several the one that has most, then the one that caught up last
-// (RackAwareReplicaSelector, ReplicaManager.findPreferredReadReplica).
+// preferred is the replica that a consumer should read from instead of this leader (KIP-392): one in its rack, unless
+// the leader is in it, too. Only one in sync that has the offset counts: of several the one that has most, then the one
+// that caught up last (RackAwareReplicaSelector, ReplicaManager.findPreferredReadReplica).
 func (p *Partition) preferred(s *state, r ReadRequest) int32 {
 	if !p.brokers.rackAware || r.Rack == "" || r.ReplicaID >= 0 || !s.leads(p.nodeID) || p.brokers.inRack(p.nodeID, r.Rack, r.Listener) {
 		return NoPreferredReplica

@@ -111,7 +111,8 @@ func TestWithoutASelectorNobodyIsSentAway(t *testing.T) {
 	}
 }
 
-// A consumer at a follower sees what is committed as far as the follower knows; beyond its log it is sent back by an error.
+// A consumer at a follower sees what is committed as far as the follower knows; beyond its log it is sent back by an
+// error.
 func TestFollowerServesConsumers(t *testing.T) {
 	r := newReplicated(t)
 	p := r.replicate(2, 1, 2)

@@ -124,8 +124,8 @@ func (r *ReadResult) dropCutBatch(req ReadRequest) error {
 	return nil
 }
 
-// unrecognized is the answer to a follower that is not assigned to the partition: one that knows the epoch may know of a
-// reassignment before this broker does.
+// unrecognized is the answer to a follower that is not assigned to the partition: one that knows the epoch may know of
+// a reassignment before this broker does.
 func unrecognized(r ReadRequest) error {
 	if r.CurrentLeaderEpoch != NoEpoch {
 		return ErrUnknownLeaderEpoch

@@ -16,8 +16,8 @@ import (
 
 const lagMaxMs = 1000
 
-// replicated is a bench of three brokers, of which this one is the first, on a clock that the test moves. Nothing is started: proposals
-// stay with the alterer.
+// replicated is a bench of three brokers, of which this one is the first, on a clock that the test moves. Nothing is
+// started: proposals stay with the alterer.
 type replicated struct {
 	*bench
 	clock *clock.Manual

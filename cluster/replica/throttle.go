@@ -11,8 +11,8 @@ import (
 	"grete/internal/quota"
 )
 
-// Throttles are a broker's bounds of replication, in bytes per second. The first two count for partitions that are named in their
-// topic's leader. and follower.replication.throttled.replicas.
+// Throttles are a broker's bounds of replication, in bytes per second. The first two count for partitions that are
+// named in their topic's leader. and follower.replication.throttled.replicas.
 type Throttles struct {
 	Leader   int64 // leader.replication.throttled.rate
 	Follower int64 // follower.replication.throttled.rate
@@ -97,7 +97,8 @@ func (p *Partition) countFetched(sizeBytes int) {
 // longestThrottle: rates may be changed while somebody waits.
 const longestThrottle = time.Second
 
-// throttledFor is how long p is not to be fetched; while it has all that the leader has it is (AbstractFetcherThread.shouldFollowerThrottle).
+// throttledFor is how long p is not to be fetched; while it has all that the leader has it is
+// (AbstractFetcherThread.shouldFollowerThrottle).
 func (p *followedPartition) throttledFor() time.Duration {
 	if p.lag.Load() == 0 || !p.Config().FollowerThrottled.has(p.Index) {
 		return 0

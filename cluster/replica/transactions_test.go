@@ -26,8 +26,8 @@ type changes int
 
 func (c *changes) PartitionChanged(int) { *c++ }
 
-// A transaction holds the last stable offset back until its marker is there; whoever waits is told, and finds the aborted
-// one in the list.
+// A transaction holds the last stable offset back until its marker is there; whoever waits is told, and finds the
+// aborted one in the list.
 func TestTransactionOnAPartition(t *testing.T) {
 	b := newBench(t, vfs.NewMem())
 	b.create("t", 1)

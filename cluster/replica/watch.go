@@ -3,8 +3,8 @@ package replica
 import "grete/internal/sched"
 
 // Watcher is a parked request; it is told that something it may wait for has changed on the partition that it
-// watches as number index: visible end, log start, low watermark or leadership. It must not block, and it may be told once more
-// after Unwatch by a change that was under way.
+// watches as number index: visible end, log start, low watermark or leadership. It must not block, and it may be told
+// once more after Unwatch by a change that was under way.
 type Watcher interface{ PartitionChanged(index int) }
 
 // Watch is one registration. The zero value is ready for Partition.Watch.

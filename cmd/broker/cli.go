@@ -115,7 +115,8 @@ func checkExclusive(flags *pflag.FlagSet) error {
 	return nil
 }
 
-// checkEmpty refuses a flag without text: in scripts it is a variable that is not set, and the default may be somebody else's data.
+// checkEmpty refuses a flag without text: in scripts it is a variable that is not set, and the default may be somebody
+// else's data.
 func checkEmpty(flags *pflag.FlagSet) (err error) {
 	flags.Visit(func(flag *pflag.Flag) {
 		if flag.Value.Type() == "string" && strings.TrimSpace(flag.Value.String()) == "" {

@@ -81,8 +81,8 @@ func (f *fleet) watch(n *node.Node) {
 // Failed delivers the error after which the process cannot go on.
 func (f *fleet) Failed() <-chan error { return f.failed }
 
-// Stop has one after the other leave: each hands over while there are enough to hand over to, and no quorum is lost meanwhile. Then all stop side by side, for
-// they wait for the same disk.
+// Stop has one after the other leave: each hands over while there are enough to hand over to, and no quorum is lost
+// meanwhile. Then all stop side by side, for they wait for the same disk.
 func (f *fleet) Stop(ctx context.Context) error {
 	close(f.stopped)
 	f.wg.Wait()
@@ -139,7 +139,8 @@ var fleetOwns = []string{"node.id", "broker.id", "listeners", "advertised.listen
 // adminAddresses are properties with an address, of which each broker of --brokers takes the next port.
 var adminAddresses = []string{"admin.listen", "admin.pprof.listen"}
 
-// loadFleet is the configuration of each broker of --brokers: the common one, and what makes them a cluster on this machine.
+// loadFleet is the configuration of each broker of --brokers: the common one, and what makes them a cluster on this
+// machine.
 func (f *serveFlags) loadFleet(files vfs.FS, env []string, r *reserved) ([]*config.Broker, error) {
 	if f.brokers < 1 || f.brokers > maxFleet {
 		return nil, fmt.Errorf("config: --brokers=%d: from 1 to %d", f.brokers, maxFleet)

@@ -14,8 +14,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Three brokers of one process are one cluster: a group consumes what is replicated three times, and all of it is there after a stop, which is
-// quick, and another start.
+// Three brokers of one process are one cluster: a group consumes what is replicated three times, and all of it is there
+// after a stop, which is quick, and another start.
 func TestBrokersFlag(t *testing.T) {
 	dir := t.TempDir()
 	for run := range 2 {

@@ -113,7 +113,8 @@ func TestServeUntilASignal(t *testing.T) {
 	}
 }
 
-// What nobody knows in the environment or a file is one line, whatever the number of brokers; with --strict it is the end.
+// What nobody knows in the environment or a file is one line, whatever the number of brokers; with --strict it is the
+// end.
 func TestUnknownPropertiesAreOneLine(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "server.properties")
 	write(t, file, "num.partitons=3\nconfluent.x=1\n")

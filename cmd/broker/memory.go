@@ -15,24 +15,25 @@ import (
 
 const (
 	mib = 1 << 20
-	// runtimeShare of the limit, in percent, is the Go runtime's. The rest is for what it does not count, such as page tables, and the page
-	// cache that a control group is charged for.
+	// runtimeShare of the limit, in percent, is the Go runtime's. The rest is for what it does not count, such as page
+	// tables, and the page cache that a control group is charged for.
 	runtimeShare = 90
-	// As much garbage as a part of the limit may gather between two collections, at most gcMost and at least gcLeast percent of what is live:
-	// what is live is small in most brokers, so that collections at the default rate would be the larger cost.
+	// As much garbage as a part of the limit may gather between two collections, at most gcMost and at least gcLeast
+	// percent of what is live: what is live is small in most brokers, so that collections at the default rate would be
+	// the larger cost.
 	garbagePart     = 8
 	mostGarbage     = 256 * mib
 	gcMost, gcLeast = 400, 50
-	// lookEvery is how often the pace is set anew. Every giveLooks looks, what the heap has beyond what is live goes back to the system, if that is
-	// idleBytes more than last time and less than quietBytes were allocated meanwhile.
+	// lookEvery is how often the pace is set anew. Every giveLooks looks, what the heap has beyond what is live goes
+	// back to the system, if that is idleBytes more than last time and less than quietBytes were allocated meanwhile.
 	lookEvery  = time.Second
 	giveLooks  = 10
 	idleBytes  = 96 * mib
 	quietBytes = 64 * mib
 )
 
-// openLedger finds what this process may use. It limits the Go runtime to a part of it, unless GOMEMLIMIT does. requestBytes is
-// queued.max.request.bytes.
+// openLedger finds what this process may use. It limits the Go runtime to a part of it, unless GOMEMLIMIT does.
+// requestBytes is queued.max.request.bytes.
 func openLedger(files vfs.FS, env []string, requestBytes int64) *memory.Ledger {
 	goLimit, own := int64(math.MaxInt64), isSet(env, "GOMEMLIMIT")
 	if own {
@@ -154,6 +155,6 @@ func gcPercent(garbageBytes, live int64) int {
 	return int(min(max(percent, gcLeast), gcMost))
 }
 
-// forgetStart gives back what the start has left behind: reading many logs makes several times the garbage of what stays, and the next
-// collection may be hours away.
+// forgetStart gives back what the start has left behind: reading many logs makes several times the garbage of what
+// stays, and the next collection may be hours away.
 func forgetStart() { debug.FreeOSMemory() }

@@ -115,8 +115,8 @@ func (f *serveFlags) makeTempDir(fs vfs.FS, env []string, entropy io.Reader) err
 	return fs.MkdirAll(f.tempDir, 0o700)
 }
 
-// hostname is what clients and nodes elsewhere are told. A node that finds others takes the address that a route to one begins with: they need no
-// name service for it. Kafka takes the canonical host name, as do we else.
+// hostname is what clients and nodes elsewhere are told. A node that finds others takes the address that a route to one
+// begins with: they need no name service for it. Kafka takes the canonical host name, as do we else.
 func (f *serveFlags) hostname() string {
 	for _, seed := range config.SplitList(f.join) {
 		if !strings.Contains(seed, ":") {

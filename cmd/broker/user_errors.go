@@ -19,10 +19,12 @@ import (
 // errHandshake: there is a connection, and no TLS on it.
 var errHandshake = errors.New("TLS handshake")
 
-// refusedCertificates are the alerts of TLS by which a server refuses a client for its certificate. Go tells them as texts alone.
+// refusedCertificates are the alerts of TLS by which a server refuses a client for its certificate. Go tells them as
+// texts alone.
 var refusedCertificates = []string{"tls: bad certificate", "tls: certificate required", "tls: unknown certificate", "tls: unknown certificate authority"}
 
-// explain says why a command failed, and which flag helps. An error that is no answer of a network or a broker stays as it is.
+// explain says why a command failed, and which flag helps. An error that is no answer of a network or a broker stays as
+// it is.
 func (f *userFlags) explain(ctx context.Context, o protocol.ClientOptions, err error) error {
 	if err == nil {
 		return nil
@@ -123,7 +125,8 @@ func (f *userFlags) whyClosed(ctx context.Context, o protocol.ClientOptions, err
 	return fmt.Errorf("%s closed the connection: %w", f.server, err)
 }
 
-// askMechanisms returns what a listener with SASL says when it is asked for a mechanism that there is not, "" from any other one.
+// askMechanisms returns what a listener with SASL says when it is asked for a mechanism that there is not, "" from any
+// other one.
 func (f *userFlags) askMechanisms(ctx context.Context, o protocol.ClientOptions) string {
 	ctx, cancel := clock.WithTimeout(ctx, clock.System, userTimeout)
 	defer cancel()

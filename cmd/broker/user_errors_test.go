@@ -21,7 +21,8 @@ import (
 	"grete/protocol"
 )
 
-// secured is a broker with a listener of each protocol, on which ann is allowed what bob is not, and the files that clients need.
+// secured is a broker with a listener of each protocol, on which ann is allowed what bob is not, and the files that
+// clients need.
 func secured(t *testing.T) (n *node.Node, file func(name string) string) {
 	t.Helper()
 	dir := t.TempDir()

@@ -160,7 +160,8 @@ func (l *load) leader(ctx context.Context, p int32) (id int32, err error) {
 	})
 }
 
-// wholeAgain waits until all replicas of the topic are in sync and led by the first of them, where that is what happens by itself.
+// wholeAgain waits until all replicas of the topic are in sync and led by the first of them, where that is what happens
+// by itself.
 func (l *load) wholeAgain(ctx context.Context) error {
 	return l.until(ctx, "all replicas in sync", func(ctx context.Context) bool {
 		topics, err := l.adm.ListTopics(ctx, l.topic)

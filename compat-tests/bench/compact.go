@@ -19,8 +19,9 @@ const (
 	compactTimeout    = 10 * time.Minute
 )
 
-// compactLoad writes totalBytes of records of which half are overwritten later, and then has the log compacted: the time
-// from cleanup.policy=compact to the new cleaner-offset-checkpoint. The first round also makes the cleaner look ten times a second.
+// compactLoad writes totalBytes of records of which half are overwritten later, and then has the log compacted: the
+// time from cleanup.policy=compact to the new cleaner-offset-checkpoint. The first round also makes the cleaner look
+// ten times a second.
 func compactLoad(totalBytes int64) func(*target, int) (sample, error) {
 	return func(t *target, round int) (sample, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), compactTimeout)

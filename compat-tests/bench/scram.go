@@ -19,8 +19,8 @@ const (
 	loginsPerRound           = 8000
 )
 
-// scramLoad connects, logs in and hangs up, over and over. The client derives its key once, so that the broker is measured and not PBKDF2, which is
-// the client's alone.
+// scramLoad connects, logs in and hangs up, over and over. The client derives its key once, so that the broker is
+// measured and not PBKDF2, which is the client's alone.
 type scramLoad struct {
 	mechanism  string
 	iterations int

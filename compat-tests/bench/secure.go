@@ -17,7 +17,8 @@ import (
 	"grete/compat-tests/kafka"
 )
 
-// secureComparisons are loads over TLS, which a target has the certificate and the cipher suite of the others for, and logins by SASL.
+// secureComparisons are loads over TLS, which a target has the certificate and the cipher suite of the others for, and
+// logins by SASL.
 func secureComparisons(scale int64) []comparison {
 	cpuGiB := func(s sample) float64 { return s.cpuPerGiB }
 	cpu := func(name string, ofFloor float64) []figure {
@@ -51,7 +52,8 @@ func certificates(dir string) (node, ca string, err error) {
 	return filepath.Join(dir, "node.pem"), filepath.Join(dir, "ca.pem"), nil
 }
 
-// startSecured starts a target that has a listener of this security protocol beside a plain one, and is reached by that.
+// startSecured starts a target that has a listener of this security protocol beside a plain one, and is reached by
+// that.
 func startSecured(ctx context.Context, name, protocol, dir string) (*target, error) {
 	node, ca, err := certificates(filepath.Join(dir, "pki"))
 	if err != nil {
@@ -102,7 +104,8 @@ func trusting(ca string) (*tls.Config, error) {
 	return &tls.Config{RootCAs: roots, ServerName: "127.0.0.1"}, nil
 }
 
-// idleTLS measures the memory of idle connections with TLS: of some that have asked for versions, and of some that have produced 64 KiB, too.
+// idleTLS measures the memory of idle connections with TLS: of some that have asked for versions, and of some that have
+// produced 64 KiB, too.
 func idleTLS(scratch string, _ int) ([]row, error) {
 	var rows []row
 	for i, batchBytes := range []int{0, 64 << 10} {
@@ -119,7 +122,8 @@ func idleTLS(scratch string, _ int) ([]row, error) {
 	return rows, nil
 }
 
-// idleBefore is how long the connections have been idle when memory is looked at: the broker has given back what the handshakes took.
+// idleBefore is how long the connections have been idle when memory is looked at: the broker has given back what the
+// handshakes took.
 const idleBefore = 30 * time.Second
 
 func idleTLSMemory(dir string, batchBytes int) (kibEach float64, err error) {
@@ -163,7 +167,8 @@ const (
 	aclUser  = "User:ANONYMOUS"
 )
 
-// manyACLs compares small produces on a broker whose client has its right by one of 10,000 ACLs with those on one without an authorizer.
+// manyACLs compares small produces on a broker whose client has its right by one of 10,000 ACLs with those on one
+// without an authorizer.
 func manyACLs(scratch string, rounds int) ([]row, error) {
 	var ts [2]*target
 	for i := range ts {

@@ -36,8 +36,8 @@ func (b *bounced) Start(ctx context.Context) error {
 	return nil
 }
 
-// FAULTS: "Copiers killed and all brokers bounced three times → output = input, no duplicates, in order". The history's checker holds the copies
-// to it.
+// FAULTS: "Copiers killed and all brokers bounced three times → output = input, no duplicates, in order". The history's
+// checker holds the copies to it.
 func TestCopiersAreKilledAndBrokersBounced(t *testing.T) {
 	t.Parallel()
 	r := start(t, kafka.ClusterOptions{Properties: with(quick, "group.min.session.timeout.ms", "1000", "transaction.state.log.num.partitions", "8", "offsets.topic.num.partitions", "8")})

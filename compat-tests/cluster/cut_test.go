@@ -49,7 +49,8 @@ func TestLeaderCutFromFollowers(t *testing.T) {
 	r.sameLogs("cut", index)
 }
 
-// FAULTS: as before, where the leader keeps the lead: followers leave the ISR, and writes are refused until they are back.
+// FAULTS: as before, where the leader keeps the lead: followers leave the ISR, and writes are refused until they are
+// back.
 func TestLeaderCutFromFollowersLeads(t *testing.T) {
 	t.Parallel()
 	r := start(t, kafka.ClusterOptions{Proxied: true, Properties: with(quick, "replica.lag.time.max.ms", "1000")})
@@ -79,8 +80,8 @@ func TestLeaderCutFromFollowersLeads(t *testing.T) {
 	r.sameLogs("cut", 0)
 }
 
-// FAULTS: "Leader cut from the controller only → no high watermark on an unconfirmed ISR shrink". One follower stops too: the leader would have
-// to take it out of the ISR, and cannot.
+// FAULTS: "Leader cut from the controller only → no high watermark on an unconfirmed ISR shrink". One follower stops
+// too: the leader would have to take it out of the ISR, and cannot.
 func TestLeaderCutFromController(t *testing.T) {
 	t.Parallel()
 	r := start(t, kafka.ClusterOptions{Brokers: 5, Proxied: true, Properties: with(quick, "replica.lag.time.max.ms", "1000", "broker.session.timeout.ms", "60000")})
@@ -114,7 +115,8 @@ func TestLeaderCutFromController(t *testing.T) {
 	r.sameLogs("cut", index)
 }
 
-// FAULTS: as before, past the session: another leads, while the old one still thinks that it does; it acknowledges nothing.
+// FAULTS: as before, past the session: another leads, while the old one still thinks that it does; it acknowledges
+// nothing.
 func TestLeaderCutFromControllerIsReplaced(t *testing.T) {
 	t.Parallel()
 	r := start(t, kafka.ClusterOptions{Brokers: 5, Proxied: true})

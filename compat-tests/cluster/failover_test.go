@@ -63,7 +63,8 @@ func (r *rig) ledBy(topic string, id int32) int32 {
 	return -1
 }
 
-// whole says whether all three replicas of every partition are in sync, and their first leads, once it has been asked to.
+// whole says whether all three replicas of every partition are in sync, and their first leads, once it has been asked
+// to.
 func (r *rig) whole(topic string) bool {
 	_, _ = r.adm.ElectLeaders(r.ctx, kadm.ElectPreferredReplica, nil)
 	topics, err := r.adm.ListTopics(r.ctx, topic)
@@ -78,8 +79,8 @@ func (r *rig) whole(topic string) bool {
 // defaults leaves sessions at their nine seconds.
 var defaults = map[string]string{"group.initial.rebalance.delay.ms": "0"}
 
-// A leader that is killed is replaced within two seconds with default settings: its session is nine seconds long, so reset connections and the
-// controller's probe do it. Every second kill hits the controller, too.
+// A leader that is killed is replaced within two seconds with default settings: its session is nine seconds long, so
+// reset connections and the controller's probe do it. Every second kill hits the controller, too.
 func TestKilledLeaderIsReplacedAtOnce(t *testing.T) {
 	r := start(t, kafka.ClusterOptions{Properties: defaults, Start: kafka.StartGrete})
 	r.create("kept", 3)

@@ -109,7 +109,8 @@ func brokersOf(ctx context.Context, cl *kgo.Client) int {
 	return len(resp.(*kmsg.MetadataResponse).Brokers)
 }
 
-// A broker that is paused for half of its session, so that gossip gives it up and the quorum replaces it, keeps its place: silence proves no death.
+// A broker that is paused for half of its session, so that gossip gives it up and the quorum replaces it, keeps its
+// place: silence proves no death.
 func TestPausedBrokerKeepsItsSession(t *testing.T) {
 	m, r := threeMachines(t)
 	r.eventually("whole ISR", func() bool { return r.whole("t") })
@@ -139,8 +140,9 @@ func TestPausedBrokerKeepsItsSession(t *testing.T) {
 	}
 }
 
-// Three machines, one flag each for the id, the seeds and the number: that is a cluster. It bears a kill, takes a fourth node that is only told where
-// the others are, starts again from its disks with the same commands, and refuses a node whose id is taken.
+// Three machines, one flag each for the id, the seeds and the number: that is a cluster. It bears a kill, takes a
+// fourth node that is only told where the others are, starts again from its disks with the same commands, and refuses a
+// node whose id is taken.
 func TestJoinAndExpect(t *testing.T) {
 	m, r := threeMachines(t)
 	ctx, cl, adm := r.ctx, r.cl, r.adm

@@ -40,8 +40,9 @@ func burn(t *testing.T, processes int) (stop func()) {
 	}
 }
 
-// Nobody is fenced who is merely slow, or whom one other node does not reach: a broker that is paused for two seconds, brokers that have a
-// quarter of the processors that they could use, a broker that another does not reach, and one that the controller does not, for less than its session.
+// Nobody is fenced who is merely slow, or whom one other node does not reach: a broker that is paused for two seconds,
+// brokers that have a quarter of the processors that they could use, a broker that another does not reach, and one that
+// the controller does not, for less than its session.
 func TestHealthyBrokersAreNotFenced(t *testing.T) {
 	r, m := onMachines(t, defaults)
 	r.create("kept", 3)

@@ -12,7 +12,8 @@ import (
 	"grete/compat-tests/kafka"
 )
 
-// FAULTS: "A node id reused → no false leadership, no loss". A second process with the id of one that runs is not let in, and the first one serves on.
+// FAULTS: "A node id reused → no false leadership, no loss". A second process with the id of one that runs is not let
+// in, and the first one serves on.
 func TestNodeIDIsReused(t *testing.T) {
 	t.Parallel()
 	r := start(t, kafka.ClusterOptions{})
@@ -43,8 +44,9 @@ func TestNodeIDIsReused(t *testing.T) {
 	r.sameLogs("kept", 0)
 }
 
-// FAULTS: "A node back with an empty directory → no false leadership, no loss". It is told apart from the one that it was: as a voter of the quorum it may have
-// promised what it has forgotten, so that its old vote goes and a new one comes. It fetches all that it had. Its old directory is a voter's no more.
+// FAULTS: "A node back with an empty directory → no false leadership, no loss". It is told apart from the one that it
+// was: as a voter of the quorum it may have promised what it has forgotten, so that its old vote goes and a new one
+// comes. It fetches all that it had. Its old directory is a voter's no more.
 func TestNodeIsBackEmpty(t *testing.T) {
 	t.Parallel()
 	r := start(t, kafka.ClusterOptions{})

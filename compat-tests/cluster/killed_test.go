@@ -9,8 +9,8 @@ import (
 	"grete/compat-tests/kafka"
 )
 
-// Kill -9 of a partition's leader, again and again, under a producer with acks=all: the next write is acknowledged soon after the session of
-// the dead broker, and what was acknowledged is there, once.
+// Kill -9 of a partition's leader, again and again, under a producer with acks=all: the next write is acknowledged soon
+// after the session of the dead broker, and what was acknowledged is there, once.
 func TestLeaderIsKilled(t *testing.T) {
 	r := start(t, kafka.ClusterOptions{})
 	r.create("kept", 1)
@@ -60,8 +60,8 @@ func TestLeaderIsPausedPastItsSession(t *testing.T) {
 	r.sameLogs("paused", 0)
 }
 
-// FAULTS: "Follower killed before its high watermark update, then the leader killed → no loss". What it has beyond its own high watermark
-// may be all that is left of an acknowledged write.
+// FAULTS: "Follower killed before its high watermark update, then the leader killed → no loss". What it has beyond its
+// own high watermark may be all that is left of an acknowledged write.
 func TestFollowerIsKilledThenItsLeader(t *testing.T) {
 	t.Parallel()
 	r := start(t, kafka.ClusterOptions{Brokers: 5})

@@ -15,8 +15,9 @@ import (
 
 const perRequest = 50
 
-// Many topics are made, and the broker that leads a third of their partitions is killed: others lead at once. What is bounded is the CPU time of
-// the brokers' own code, so that a busy machine does not matter; what a user waits for is told.
+// Many topics are made, and the broker that leads a third of their partitions is killed: others lead at once. What is
+// bounded is the CPU time of the brokers' own code, so that a busy machine does not matter; what a user waits for is
+// told.
 func TestManyPartitions(t *testing.T) {
 	topics := 100
 	if long() {

@@ -12,8 +12,9 @@ import (
 	"grete/compat-tests/kafka"
 )
 
-// Producers with acks=all send many times the memory for requests while a follower is paused: what waits for it holds none of that memory, so that the
-// follower goes on at once when it can, and all is acknowledged soon after. (When parked requests kept their bodies, its fetch waited behind them until they timed out.)
+// Producers with acks=all send many times the memory for requests while a follower is paused: what waits for it holds
+// none of that memory, so that the follower goes on at once when it can, and all is acknowledged soon after. (When
+// parked requests kept their bodies, its fetch waited behind them until they timed out.)
 func TestPausedFollowerIsNotStarved(t *testing.T) {
 	properties := map[string]string{"queued.max.request.bytes": "33554432", "socket.request.max.bytes": "16777216", "broker.session.timeout.ms": "30000", "group.initial.rebalance.delay.ms": "0"}
 	r := start(t, kafka.ClusterOptions{Start: kafka.StartGrete, Properties: properties})

@@ -20,7 +20,8 @@ const (
 	clusterTool = "org.apache.kafka.tools.ClusterTool"
 )
 
-// tool runs a tool with these arguments alone. It must succeed, or fail when fails is set, and print all parts, which are expressions.
+// tool runs a tool with these arguments alone. It must succeed, or fail when fails is set, and print all parts, which
+// are expressions.
 func (k *kafkaTools) tool(fails bool, parts []string, class string, args ...string) string {
 	k.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), toolTimeout)
@@ -39,7 +40,8 @@ func (k *kafkaTools) tool(fails bool, parts []string, class string, args ...stri
 	return out.String()
 }
 
-// Kafka's tools describe the quorum, at brokers and at controllers, and change it: a fourth node comes, votes, and goes.
+// Kafka's tools describe the quorum, at brokers and at controllers, and change it: a fourth node comes, votes, and
+// goes.
 func TestQuorumTools(t *testing.T) {
 	if kafka.Apache() {
 		t.Skip("a Kafka node has to be formatted as one that joins")

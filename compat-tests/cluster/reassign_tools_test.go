@@ -78,7 +78,8 @@ func (k *kafkaTools) file(name, content string) string {
 	return path
 }
 
-// kafka-reassign-partitions plans, begins with a throttle, lists, verifies and cancels; what it leaves behind are no throttles.
+// kafka-reassign-partitions plans, begins with a throttle, lists, verifies and cancels; what it leaves behind are no
+// throttles.
 func TestReassignTool(t *testing.T) {
 	k := newTools(t, kafka.ClusterOptions{Proxied: !kafka.Apache()})
 	k.want([]string{"Created topic moved"}, topicsTool, "--create", "--topic", "moved", "--replica-assignment", "1:2,2:1", "--config", "min.insync.replicas=2")
@@ -124,8 +125,8 @@ func (k *kafkaTools) cancelMove(w *writer) {
 	w.write(50)
 }
 
-// kafka-topics finds partitions that lack replicas, those that are eligible among them; kafka-leader-election gives leadership back, and away
-// where records may be lost; kafka-features shows what is finalised.
+// kafka-topics finds partitions that lack replicas, those that are eligible among them; kafka-leader-election gives
+// leadership back, and away where records may be lost; kafka-features shows what is finalised.
 func TestAvailabilityTools(t *testing.T) {
 	k := newTools(t, kafka.ClusterOptions{Properties: map[string]string{
 		"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "200", "auto.leader.rebalance.enable": "false", "replica.lag.time.max.ms": "2000",

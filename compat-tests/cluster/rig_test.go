@@ -73,7 +73,8 @@ func (r *rig) client(opts ...kgo.Opt) *kgo.Client {
 	return cl
 }
 
-// create makes a topic of three replicas, of which two must be in sync, and waits until every broker knows it: any may be asked.
+// create makes a topic of three replicas, of which two must be in sync, and waits until every broker knows it: any may
+// be asked.
 func (r *rig) create(topic string, partitions int32) {
 	r.t.Helper()
 	two := "2"

@@ -8,8 +8,8 @@ import (
 	"grete/compat-tests/kafka"
 )
 
-// FAULTS: "Rolling restart under load". Every broker is stopped and started in turn under stock clients with their default settings: no error
-// reaches them, no group rebalances, no commit is lost, and acknowledgements go on.
+// FAULTS: "Rolling restart under load". Every broker is stopped and started in turn under stock clients with their
+// default settings: no error reaches them, no group rebalances, no commit is lost, and acknowledgements go on.
 func TestRollingRestartUnderLoad(t *testing.T) {
 	r := start(t, kafka.ClusterOptions{Properties: map[string]string{"group.initial.rebalance.delay.ms": "0"}})
 	for _, topic := range []string{"franz", "rdkafka", "java"} {
@@ -47,7 +47,8 @@ func TestRollingRestartUnderLoad(t *testing.T) {
 	}
 }
 
-// longestGap is the product's bound in a long run, which has the machine for itself; elsewhere a client may have to wait for a processor too.
+// longestGap is the product's bound in a long run, which has the machine for itself; elsewhere a client may have to
+// wait for a processor too.
 func longestGap() time.Duration {
 	if long() {
 		return 300 * time.Millisecond
@@ -55,8 +56,8 @@ func longestGap() time.Duration {
 	return 3 * time.Second
 }
 
-// nothingMissing waits until every partition of every topic, the internal ones too, has all replicas in sync, which an administrator waits for
-// before the next broker.
+// nothingMissing waits until every partition of every topic, the internal ones too, has all replicas in sync, which an
+// administrator waits for before the next broker.
 func (r *rig) nothingMissing() {
 	r.t.Helper()
 	r.eventually("full replication", func() bool {

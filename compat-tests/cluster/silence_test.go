@@ -45,7 +45,8 @@ func (r *rig) survivors(silent int32, opts ...kgo.Opt) *kgo.Client {
 	return r.client(append(opts, kgo.SeedBrokers(seeds...))...)
 }
 
-// partitionsNow are those of a topic as the broker behind ask has them; a kadm.Client would say what it has in its cache.
+// partitionsNow are those of a topic as the broker behind ask has them; a kadm.Client would say what it has in its
+// cache.
 func partitionsNow(ctx context.Context, ask *kgo.Client, topic string) []kmsg.MetadataResponseTopicPartition {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -95,8 +96,8 @@ type acked struct {
 	value     string
 }
 
-// writeAround writes to a partition of a silent leader once another leads, and again until that is acknowledged. A client that waits for the silent
-// machine is no measure of ours.
+// writeAround writes to a partition of a silent leader once another leads, and again until that is acknowledged. A
+// client that waits for the silent machine is no measure of ours.
 func (r *rig) writeAround(silent int32, topic string, index int32, value string) acked {
 	r.t.Helper()
 	ask := r.pinned(r.others(silent)[0]) // a client that knows the silent machine asks that, too
@@ -128,8 +129,8 @@ func reportSilence(t *testing.T, what string, gaps []time.Duration) {
 	}
 }
 
-// A machine that falls silent, as one that lost its power or its cable, is replaced as leader of partitions long before its session of nine
-// seconds ends: a broker, and the controller. Nothing that was acknowledged is lost.
+// A machine that falls silent, as one that lost its power or its cable, is replaced as leader of partitions long before
+// its session of nine seconds ends: a broker, and the controller. Nothing that was acknowledged is lost.
 func TestSilentMachineIsReplaced(t *testing.T) {
 	r, m := onMachines(t, defaults)
 	r.create("kept", 3)

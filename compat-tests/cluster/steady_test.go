@@ -22,8 +22,8 @@ import (
 	"grete/compat-tests/kafka"
 )
 
-// steady is a stock client with its default settings that writes to a topic, or reads it in a group, all the time. What happens to it comes
-// as events of Kafka's verifiable clients.
+// steady is a stock client with its default settings that writes to a topic, or reads it in a group, all the time. What
+// happens to it comes as events of Kafka's verifiable clients.
 type steady struct {
 	name, topic, group string
 	end                func() // asks it to end, and waits

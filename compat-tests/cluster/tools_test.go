@@ -16,7 +16,8 @@ const (
 	offsetsTool     = "org.apache.kafka.tools.GetOffsetShell"
 )
 
-// Kafka's everyday tools on three brokers: topics that are spread, records that go in and come out, and every replica's directory with the same in it.
+// Kafka's everyday tools on three brokers: topics that are spread, records that go in and come out, and every replica's
+// directory with the same in it.
 func TestToolsOnThreeBrokers(t *testing.T) {
 	t.Parallel()
 	k := newTools(t, kafka.ClusterOptions{})

@@ -18,8 +18,9 @@ import (
 
 const transactionState = "__transaction_state"
 
-// transactor writes each value of a transaction to two topics of one partition. The broker that has the second alone, slow, has nothing to do with
-// the first, nor with the coordinator's own replicas: while it is paused, transactions cannot be completed.
+// transactor writes each value of a transaction to two topics of one partition. The broker that has the second alone,
+// slow, has nothing to do with the first, nor with the coordinator's own replicas: while it is paused, transactions
+// cannot be completed.
 type transactor struct {
 	r         *rig
 	topics    [2]string
@@ -220,7 +221,8 @@ func TestCoordinatorIsKilledInEveryState(t *testing.T) {
 	x.check()
 }
 
-// FAULTS: "Delayed EndTxn of transaction n while n+1 runs → fenced (KIP-890)", also by a coordinator that has only read of it.
+// FAULTS: "Delayed EndTxn of transaction n while n+1 runs → fenced (KIP-890)", also by a coordinator that has only read
+// of it.
 func TestDelayedEndTxn(t *testing.T) {
 	t.Parallel()
 	r := start(t, kafka.ClusterOptions{Brokers: 5})

@@ -155,7 +155,8 @@ func (s *subject) segments() ([]int64, error) {
 	return bases, err
 }
 
-// header is what of a batch on disk does not depend on the broker: producer ids are numbered by appearance, checksums and sizes left out.
+// header is what of a batch on disk does not depend on the broker: producer ids are numbered by appearance, checksums
+// and sizes left out.
 type header struct {
 	base, last           int64
 	epoch                int32

@@ -10,8 +10,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// stream writes the same batches to any broker: a round is plain, idempotent and transactional batches in every codec, with
-// tombstones, keyless records, aborted transactions and one that commits late; then enough to roll the active segment.
+// stream writes the same batches to any broker: a round is plain, idempotent and transactional batches in every codec,
+// with tombstones, keyless records, aborted transactions and one that commits late; then enough to roll the active
+// segment.
 type stream struct {
 	s     *subject
 	rng   *rand.Rand

@@ -143,8 +143,8 @@ func withHeaderCount(value []byte, n int64) []byte {
 	return append(binary.AppendVarint(nil, int64(len(b))), b...)
 }
 
-// A batch that inflates a thousandfold, in each codec: whether the broker accepts or refuses it, its memory is bounded, also where
-// it has to recompress, and where many come at once.
+// A batch that inflates a thousandfold, in each codec: whether the broker accepts or refuses it, its memory is bounded,
+// also where it has to recompress, and where many come at once.
 func TestDecompressionBombs(t *testing.T) {
 	b := start(t, nil)
 	createTopic(t, b, "plain", 1, nil)

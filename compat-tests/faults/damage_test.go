@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// furnish writes records to topic "kept" of several segments, kills the broker or stops it, and returns what it acknowledged.
+// furnish writes records to topic "kept" of several segments, kills the broker or stops it, and returns what it
+// acknowledged.
 func furnish(t *testing.T, dir string, clean bool) map[string]int64 {
 	t.Helper()
 	b := startIn(t, dir, properties{"log.segment.bytes": "1048576", "log.index.interval.bytes": "100"})

@@ -12,7 +12,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// roomForGarbage is by how much a broker may grow while it refuses bad input: buffers that its collector has not yet seen.
+// roomForGarbage is by how much a broker may grow while it refuses bad input: buffers that its collector has not yet
+// seen.
 const roomForGarbage = 48 << 20
 
 func be32(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) }
@@ -62,8 +63,9 @@ func servedVersions(t *testing.T, nc net.Conn) []kmsg.ApiVersionsResponseApiKey 
 	return call[*kmsg.ApiVersionsResponse](t, nc, 0, kmsg.NewPtrApiVersionsRequest()).ApiKeys
 }
 
-// Every key at its first and last version: a body that says it has as many elements as bytes, lengths that reach beyond the
-// end, a cut body, and a tag section that is huge. The connection ends or the request is answered; memory is in proportion.
+// Every key at its first and last version: a body that says it has as many elements as bytes, lengths that reach beyond
+// the end, a cut body, and a tag section that is huge. The connection ends or the request is answered; memory is in
+// proportion.
 func TestBombsOnEveryKey(t *testing.T) {
 	b := start(t, nil)
 	before := rssBytes(t, b)

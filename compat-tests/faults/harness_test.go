@@ -1,5 +1,5 @@
-// Package faults is hostile to a running broker: bad input, floods, damaged files, full disks, killed processes. After each
-// the next good client must be served.
+// Package faults is hostile to a running broker: bad input, floods, damaged files, full disks, killed processes. After
+// each the next good client must be served.
 package faults
 
 import (

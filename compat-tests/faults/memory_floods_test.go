@@ -62,8 +62,9 @@ func TestMillionProducerIDsInLittleMemory(t *testing.T) {
 	assertLives(t, b)
 }
 
-// A hundred thousand groups of one client, which it makes by joining, and as many that it makes by committing: as many as their share of the
-// memory has room for, then a code with which clients try again. Groups that are there are served.
+// A hundred thousand groups of one client, which it makes by joining, and as many that it makes by committing: as many
+// as their share of the memory has room for, then a code with which clients try again. Groups that are there are
+// served.
 func TestManyGroupsInLittleMemory(t *testing.T) {
 	b := startSmall(t, nil)
 	createTopic(t, b, "there", 1, nil)
@@ -111,7 +112,8 @@ func joinOf(group string) kmsg.Request {
 
 func joinCode(r kmsg.Response) int16 { return r.(*kmsg.JoinGroupResponse).ErrorCode }
 
-// A hundred thousand members of one group that get an id and never join with it: the coordinator remembers the last of them.
+// A hundred thousand members of one group that get an id and never join with it: the coordinator remembers the last of
+// them.
 func TestManyPendingJoinsInLittleMemory(t *testing.T) {
 	b := startSmall(t, nil)
 	nc := dial(t, b)
@@ -125,7 +127,8 @@ func TestManyPendingJoinsInLittleMemory(t *testing.T) {
 	assertLives(t, b)
 }
 
-// What is resident with 300,000 groups that have committed 4 KB of metadata each is near what is live. (It was 3.4 GiB for 1.2.)
+// What is resident with 300,000 groups that have committed 4 KB of metadata each is near what is live. (It was 3.4 GiB
+// for 1.2.)
 func TestManyGroupsLeaveLittleGarbage(t *testing.T) {
 	if !long {
 		t.Skip("takes a minute and 2 GiB; GRETE_LONG=1 runs it")

@@ -34,8 +34,9 @@ func produceOnce(t *testing.T, b *kafka.Broker, topic string, records []byte) in
 	return call[*kmsg.ProduceResponse](t, nc, 9, produceRequest(topic, records)).Topics[0].Partitions[0].ErrorCode
 }
 
-// Records that inflate thirty-thousandfold to more than compaction may hold make their log uncleanable: one line says so, the gauge counts it, the rest is
-// served, after a restart too. (Without the bound the broker was killed by its control group, again after each start.)
+// Records that inflate thirty-thousandfold to more than compaction may hold make their log uncleanable: one line says
+// so, the gauge counts it, the rest is served, after a restart too. (Without the bound the broker was killed by its
+// control group, again after each start.)
 func TestCompactionOfInflatingRecordsInLittleMemory(t *testing.T) {
 	for _, c := range []struct {
 		name            string
@@ -75,7 +76,8 @@ func TestCompactionOfInflatingRecordsInLittleMemory(t *testing.T) {
 	}
 }
 
-// assertUncleanable fails unless the broker counts one log that cannot be compacted, has said so in that many lines over all its starts, and lives.
+// assertUncleanable fails unless the broker counts one log that cannot be compacted, has said so in that many lines
+// over all its starts, and lives.
 func assertUncleanable(t *testing.T, b *kafka.Broker, lines int) {
 	t.Helper()
 	waitFor(t, "the gauge", func() bool { return metricSum(t, b, "kafka_log_logcleanermanager_uncleanable_partitions_count") == 1 })

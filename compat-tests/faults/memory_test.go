@@ -25,7 +25,8 @@ import (
 // smallMachine is what brokers of these tests may use.
 const smallMachine = 512 << 20
 
-// limited is a command that runs another in a control group of so many bytes; the test is skipped where none can be made.
+// limited is a command that runs another in a control group of so many bytes; the test is skipped where none can be
+// made.
 func limited(t *testing.T, bytes int64) []string {
 	t.Helper()
 	own, file := ownGroup()
@@ -119,7 +120,8 @@ func assertLives(t *testing.T, b *kafka.Broker) {
 	assertServes(t, b)
 }
 
-// steadyFor produces one record after the other for length, each acknowledged before the next, and tells how long they took, in order.
+// steadyFor produces one record after the other for length, each acknowledged before the next, and tells how long they
+// took, in order.
 func steadyFor(t *testing.T, b *kafka.Broker, topic string, length time.Duration) (took []time.Duration) {
 	t.Helper()
 	cl := client(t, b, kgo.DefaultProduceTopic(topic), kgo.ProducerLinger(0))

@@ -73,7 +73,8 @@ func (l *load) ackedCount() int {
 	return len(l.acked)
 }
 
-// assertHolds reads the topic from the start: every acknowledged value is at its offset, once, and offsets have no hole.
+// assertHolds reads the topic from the start: every acknowledged value is at its offset, once, and offsets have no
+// hole.
 func assertHolds(t *testing.T, b *kafka.Broker, topic string, acked map[string]int64) {
 	t.Helper()
 	end := latest(t, b, topic)
@@ -327,7 +328,8 @@ func TestStartOnFullDisk(t *testing.T) {
 	assertServes(t, b)
 }
 
-// runUntilExit runs the broker on a free port and returns its exit code and what it wrote; -1 when it went on running for d.
+// runUntilExit runs the broker on a free port and returns its exit code and what it wrote; -1 when it went on running
+// for d.
 func runUntilExit(t *testing.T, d time.Duration, args ...string) (code int, out string) {
 	t.Helper()
 	bin, err := kafka.GreteBin()

@@ -30,8 +30,9 @@ func liveCluster(t *testing.T, o kafka.ClusterOptions) (load.Config, []load.Node
 	return cfg, cfg.OnCluster(kafka.ClusterFor(t, context.Background(), o))
 }
 
-// TestThreeBrokers: brokers are killed, one or all, paused past their sessions, stopped, cut off, emptied and damaged in turn
-// under every kind of client; with three replicas, of which two must have a record, nothing that was promised is broken.
+// TestThreeBrokers: brokers are killed, one or all, paused past their sessions, stopped, cut off, emptied and damaged
+// in turn under every kind of client; with three replicas, of which two must have a record, nothing that was promised
+// is broken.
 func TestThreeBrokers(t *testing.T) {
 	cfg, nodes := liveCluster(t, load.ClusterOptions(3))
 	checkCluster(t, cfg, nodes)

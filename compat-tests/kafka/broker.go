@@ -76,8 +76,8 @@ func (b *Broker) Kill() error {
 	return err
 }
 
-// Pause is SIGSTOP: the broker's connections stay open and silent. It returns once all threads have stopped, which on a busy machine takes a while:
-// one of them has to run to do it.
+// Pause is SIGSTOP: the broker's connections stay open and silent. It returns once all threads have stopped, which on a
+// busy machine takes a while: one of them has to run to do it.
 func (b *Broker) Pause() error {
 	if err := b.signal(syscall.SIGSTOP); err != nil {
 		return err

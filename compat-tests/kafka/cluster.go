@@ -192,7 +192,8 @@ func (c *Cluster) add(o ClusterOptions, id int32, at portsOf, voters, gossips st
 	return nil
 }
 
-// Double is another process with a node's id and configuration, on ports and in a directory of its own. It is not one of Nodes.
+// Double is another process with a node's id and configuration, on ports and in a directory of its own. It is not one
+// of Nodes.
 func (c *Cluster) Double(id int32) (*Node, error) {
 	n := c.Node(id)
 	ports, err := FreePorts(3)
@@ -264,8 +265,8 @@ type tester interface {
 	Failed() bool
 }
 
-// ClusterFor starts a cluster for a test, in a directory that goes with it; of a test that fails the brokers' output stays, and its end is
-// shown.
+// ClusterFor starts a cluster for a test, in a directory that goes with it; of a test that fails the brokers' output
+// stays, and its end is shown.
 func ClusterFor(t tester, ctx context.Context, o ClusterOptions) *Cluster {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "grete-cluster-")

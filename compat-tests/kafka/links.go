@@ -11,8 +11,8 @@ import (
 	"sync"
 )
 
-// Links are the connections between the brokers of a cluster, through proxies that can be shut. What is sent through a shut link waits in the
-// sockets, as with a network that loses every packet, and arrives when the link is opened again.
+// Links are the connections between the brokers of a cluster, through proxies that can be shut. What is sent through a
+// shut link waits in the sockets, as with a network that loses every packet, and arrives when the link is opened again.
 type Links struct {
 	mu      sync.Mutex
 	opened  *sync.Cond

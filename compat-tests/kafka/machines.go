@@ -9,7 +9,8 @@ import (
 	"sync/atomic"
 )
 
-// Machines are network namespaces of Linux, one per broker, behind a bridge: a cable can be pulled, and nothing says so to the others.
+// Machines are network namespaces of Linux, one per broker, behind a bridge: a cable can be pulled, and nothing says so
+// to the others.
 type Machines struct {
 	id     string // in the names of the bridge, the namespaces and the cables
 	count  int

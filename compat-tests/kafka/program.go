@@ -16,7 +16,8 @@ type Program struct {
 	done    chan struct{} // closed when the process has ended
 }
 
-// StartJava runs java with a directory of jars and args (a class or a source file, and its arguments); what it says goes to logPath.
+// StartJava runs java with a directory of jars and args (a class or a source file, and its arguments); what it says
+// goes to logPath.
 func StartJava(libs, logPath string, args ...string) (*Program, error) {
 	java, err := Java()
 	if err != nil {

@@ -8,7 +8,8 @@ import (
 	"path/filepath"
 )
 
-// SASLBroker is a broker of ours whose listeners all authenticate by SASL, one of them over TLS. User admin has password admin-secret by every mechanism.
+// SASLBroker is a broker of ours whose listeners all authenticate by SASL, one of them over TLS. User admin has
+// password admin-secret by every mechanism.
 type SASLBroker struct {
 	*Broker
 	ByProtocol map[string]string // addresses of SASL_PLAINTEXT and SASL_SSL

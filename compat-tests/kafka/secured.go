@@ -16,8 +16,8 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
-// Security has every listener of a cluster of ours authenticate over TLS, its gossip encrypted, and its authorizer allow nothing but what ACLs
-// say: Admin alone is a super user, brokers are not.
+// Security has every listener of a cluster of ours authenticate over TLS, its gossip encrypted, and its authorizer
+// allow nothing but what ACLs say: Admin alone is a super user, brokers are not.
 type Security struct {
 	Controllers string   // the security protocol of controller listeners: SSL or SASL_SSL
 	Users       []string // beside Admin
@@ -51,7 +51,8 @@ func Login(user, mechanism string) sasl.Mechanism {
 	return plain.Auth{User: user, Pass: Password(user)}.AsMechanism()
 }
 
-// secure makes certificates and passwords for a cluster of that many brokers in dir, and the properties by which they count.
+// secure makes certificates and passwords for a cluster of that many brokers in dir, and the properties by which they
+// count.
 func (s *Security) secure(dir string, brokers int) (*Access, map[string]string, error) {
 	bin, err := GreteBin()
 	if err != nil {

@@ -12,7 +12,8 @@ import (
 	"grete/compat-tests/kafka"
 )
 
-// Java's clients over TLS, with PEM files and with stores of keytool's, while kafka-configs changes the broker's certificate.
+// Java's clients over TLS, with PEM files and with stores of keytool's, while kafka-configs changes the broker's
+// certificate.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	if kafka.Apache() {

@@ -18,7 +18,8 @@ const (
 // tokenRow is a line of the table that kafka-delegation-tokens prints: id and HMAC.
 var tokenRow = regexp.MustCompile(`(?m)^([\w-]{22})\s+([A-Za-z0-9+/=]{88})\s`)
 
-// Java's tool makes, renews, lists and expires a token, with one broker and with three, and Java's clients log in by it on each.
+// Java's tool makes, renews, lists and expires a token, with one broker and with three, and Java's clients log in by it
+// on each.
 func TestDelegationTokens(t *testing.T) {
 	t.Parallel()
 	if kafka.Apache() {

@@ -16,8 +16,8 @@ import (
 
 const consumed = "isolation.level=read_committed"
 
-// TestTransactions looks at transactions with kafka-transactions, and has it find and abort one that hangs: a batch of a
-// transaction that its coordinator knows nothing of, as brokers without verification let through (KIP-664).
+// TestTransactions looks at transactions with kafka-transactions, and has it find and abort one that hangs: a batch of
+// a transaction that its coordinator knows nothing of, as brokers without verification let through (KIP-664).
 func TestTransactions(t *testing.T) {
 	k := newBenchWith(t, map[string]string{"transaction.partition.verification.enable": "false"})
 	k.run("", topics, "--bootstrap-server", "{b}", "--create", "--topic", "t", "--partitions", "1")

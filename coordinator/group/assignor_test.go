@@ -9,8 +9,8 @@ import (
 	"grete/cluster/metadata"
 )
 
-// checkUniform holds a settled group to what uniform promises: every partition that somebody subscribes to has an owner, who
-// subscribes to it, and no move would make two subscribers of a topic more even.
+// checkUniform holds a settled group to what uniform promises: every partition that somebody subscribes to has an
+// owner, who subscribes to it, and no move would make two subscribers of a topic more even.
 func checkUniform(t testing.TB, topic func(string) *metadata.Topic, g *consumerGroup) {
 	t.Helper()
 	load := map[string]int{}

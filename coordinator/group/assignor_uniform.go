@@ -31,9 +31,9 @@ type uniform struct {
 
 const nobody = -1
 
-// newUniform starts from the targets that the members have, without what is gone or not subscribed to any more; those of
-// a group that was classic are whatever its leader assigned. Should two members hold the same partition the first one
-// keeps it.
+// newUniform starts from the targets that the members have, without what is gone or not subscribed to any more; those
+// of a group that was classic are whatever its leader assigned. Should two members hold the same partition the first
+// one keeps it.
 func newUniform(a assignment) *uniform {
 	u := &uniform{a: a, topics: sortedTopics(a.sizes), subs: make(map[topicID][]int), owner: make(map[topicID][]int), load: make([]int, len(a.members))}
 	for _, id := range u.topics {

@@ -16,12 +16,12 @@ const (
 	offsetBytes = 200
 )
 
-// errTooManyGroups: the process has as many groups and offsets as their share of the memory has room for (Config.Memory). Clients take the code for a
-// coordinator that is busy, and try again.
+// errTooManyGroups: the process has as many groups and offsets as their share of the memory has room for
+// (Config.Memory). Clients take the code for a coordinator that is busy, and try again.
 var errTooManyGroups = fmt.Errorf("group: there is no memory for more groups or offsets: %w", coordinator.ErrOverloaded)
 
-// admitGroup is asked before a group is made that its shard does not have. Groups of the log are never refused. Groups that
-// are decided and not applied yet do not count, so that the bound is exceeded by those of one append at most.
+// admitGroup is asked before a group is made that its shard does not have. Groups of the log are never refused. Groups
+// that are decided and not applied yet do not count, so that the bound is exceeded by those of one append at most.
 func (s *shard) admitGroup() error {
 	if !s.cfg.Memory.Has(GroupBytes) {
 		return errTooManyGroups
@@ -69,7 +69,8 @@ func (s *shard) owe(groupID string, more int64) {
 	}
 }
 
-// recount tells the ledger what groups and offsets take. While the shard loads it tells nothing: a load that is given up is not told.
+// recount tells the ledger what groups and offsets take. While the shard loads it tells nothing: a load that is given
+// up is not told.
 func (s *shard) recount() {
 	if s.loaded {
 		s.count(int64(len(s.groups))*GroupBytes + s.offsetsBytes)

@@ -36,8 +36,8 @@ func (r *rig) deleteGroup(group string) int16 {
 	return <-code
 }
 
-// Each way to make a group is refused at the bound; groups that are there are served, and one that goes makes room. Loading
-// counts what is in the log, and is never refused.
+// Each way to make a group is refused at the bound; groups that are there are served, and one that goes makes room.
+// Loading counts what is in the log, and is never refused.
 func TestGroupsAreBounded(t *testing.T) {
 	cfg := DefaultConfig()
 	const most, offset = 5, offsetBytes
@@ -84,7 +84,8 @@ func TestGroupsAreBounded(t *testing.T) {
 	}
 }
 
-// Offsets are bounded with the groups: a commit that takes more is refused, one in the place of another is taken, and what is deleted, or aborted, comes back.
+// Offsets are bounded with the groups: a commit that takes more is refused, one in the place of another is taken, and
+// what is deleted, or aborted, comes back.
 func TestOffsetsAreBounded(t *testing.T) {
 	cfg := DefaultConfig()
 	const room = 10

@@ -179,7 +179,8 @@ func (g *classicGroup) supports(protocolType string, protocols []protocol) bool 
 	return false
 }
 
-// selectProtocol lets each member vote for its first protocol that all support; of equal votes the order of Kafka's hash map decides.
+// selectProtocol lets each member vote for its first protocol that all support; of equal votes the order of Kafka's
+// hash map decides.
 func (g *classicGroup) selectProtocol() *string {
 	votes := make(map[string]int)
 	var names []string // in the order of their first votes

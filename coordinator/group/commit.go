@@ -122,8 +122,8 @@ func (s *shard) checkCommit(tx *coordinator.Tx, req *kmsg.OffsetCommitRequest, t
 	return err
 }
 
-// admitOffsets refuses a commit that takes more memory than there is. One in the place of another, with no longer metadata, always has its
-// place.
+// admitOffsets refuses a commit that takes more memory than there is. One in the place of another, with no longer
+// metadata, always has its place.
 func (s *shard) admitOffsets(req *kmsg.OffsetCommitRequest) error {
 	more := int64(0)
 	s.eachCommit(req, func(_ string, _ int32, bytes int64) { more += bytes })

@@ -88,8 +88,8 @@ func TestOldCurrentAssignment(t *testing.T) {
 	}
 }
 
-// TestMetadataHash: the hashes are those that Kafka 4.4 computed for this topic (Utils.computeTopicHash) and for it with
-// one whose hash is 5 (computeGroupHash).
+// TestMetadataHash: the hashes are those that Kafka 4.4 computed for this topic (Utils.computeTopicHash) and for it
+// with one whose hash is 5 (computeGroupHash).
 func TestMetadataHash(t *testing.T) {
 	id, none, rack := topicID(unhex(t, "01020304050607081112131415161718")), "", "r1"
 	im := apply(t, &metadata.Image{},

@@ -110,8 +110,8 @@ func (g *consumerGroup) lastResolution() (last resolvedRegex, known bool) {
 	return last, known
 }
 
-// resolveRegexes matches all of a group's expressions against the topics there are, and that the member whose heartbeat asks for it may describe, as
-// in Kafka (GroupMetadataManager.refreshRegularExpressions). New topics raise the epoch.
+// resolveRegexes matches all of a group's expressions against the topics there are, and that the member whose heartbeat
+// asks for it may describe, as in Kafka (GroupMetadataManager.refreshRegularExpressions). New topics raise the epoch.
 func (s *shard) resolveRegexes(tx *coordinator.Tx, groupID string, describable func(string) bool) {
 	g, ok := s.groups[groupID].(*consumerGroup)
 	if !ok {

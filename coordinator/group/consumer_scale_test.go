@@ -82,8 +82,8 @@ func BenchmarkConsumerHeartbeat(b *testing.B) {
 	}
 }
 
-// replayGroups puts consumer groups into the shard that have compared their topics: each has one member, which subscribes
-// to "all", and ten of them to "some".
+// replayGroups puts consumer groups into the shard that have compared their topics: each has one member, which
+// subscribes to "all", and ten of them to "some".
 func replayGroups(t testing.TB, r *rig, groups int) {
 	t.Helper()
 	r.look(func(sh *shard) {
@@ -165,8 +165,8 @@ func TestMetadataTouchesItsGroupsOnly(t *testing.T) {
 	}
 }
 
-// TestHeartbeatBeforeTheImage: a group that compares its topics when a change of them has been told of, but is not visible
-// yet, compares them again.
+// TestHeartbeatBeforeTheImage: a group that compares its topics when a change of them has been told of, but is not
+// visible yet, compares them again.
 func TestHeartbeatBeforeTheImage(t *testing.T) {
 	r := newRig(t, DefaultConfig())
 	playTopic(r, command{label: "t"})

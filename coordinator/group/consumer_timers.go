@@ -68,8 +68,8 @@ func (s *shard) consumerMember(groupID, memberID string) (*consumerGroup, *consu
 	return g, g.members[memberID]
 }
 
-// expireMember removes a member that did not do something in time; fired is the timer that says so, and says so again if
-// that could not be written.
+// expireMember removes a member that did not do something in time; fired is the timer that says so, and says so again
+// if that could not be written.
 func (s *shard) expireMember(tx *coordinator.Tx, groupID, memberID string, fired *coordinator.Timer) {
 	g, m := s.consumerMember(groupID, memberID)
 	if m == nil {

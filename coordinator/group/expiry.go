@@ -23,8 +23,8 @@ func (s *shard) expireSlice(tx *coordinator.Tx, dueMs int64) {
 	tx.Later("", func(tx *coordinator.Tx) { s.expireSlice(tx, dueMs) })
 }
 
-// expireGroup appends tombstones for what has expired; a group that is empty and has no offset left goes with them. Then
-// nobody looks at the group before the next of its offsets may expire, or the group changes.
+// expireGroup appends tombstones for what has expired; a group that is empty and has no offset left goes with them.
+// Then nobody looks at the group before the next of its offsets may expire, or the group changes.
 func (s *shard) expireGroup(tx *coordinator.Tx, id string) {
 	g := s.groups[id]
 	if g == nil {
@@ -58,8 +58,8 @@ func (s *shard) deletable(g group, id string, n int) bool {
 	return g.empty() && !s.pending.open(id) && (of == nil || n == of.count)
 }
 
-// nextExpiry tells whether any of the group's offsets has expired, and when the next of the others does if the group does
-// not change. Offsets that open transactions commit too are left to the end of these.
+// nextExpiry tells whether any of the group's offsets has expired, and when the next of the others does if the group
+// does not change. Offsets that open transactions commit too are left to the end of these.
 func (s *shard) nextExpiry(g group, id string, nowMs int64) (due bool, nextMs int64) {
 	nextMs = never
 	of := s.offsets.groups[id]
@@ -103,8 +103,8 @@ func (s *shard) retainedUntilMs(g group, c *committed) int64 {
 	return baseMs + s.cfg.OffsetsRetentionMs
 }
 
-// changed has a group looked at at the next check: what keeps its offsets, or itself, may be gone. While the shard loads
-// nothing is kept, and then all groups are looked at once.
+// changed has a group looked at at the next check: what keeps its offsets, or itself, may be gone. While the shard
+// loads nothing is kept, and then all groups are looked at once.
 func (s *shard) changed(id string) {
 	if s.loaded && s.groups[id] != nil {
 		s.expiring.at(id, 0)

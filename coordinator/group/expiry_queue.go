@@ -9,7 +9,8 @@ import (
 // never is when nothing of a group expires unless the group changes.
 const never = math.MaxInt64
 
-// expiryQueue orders the groups that something may expire of by the earliest time at which it may. The zero queue is empty.
+// expiryQueue orders the groups that something may expire of by the earliest time at which it may. The zero queue is
+// empty.
 type expiryQueue struct {
 	heap expiryHeap
 	byID map[string]*expiryEntry

@@ -22,7 +22,8 @@ func checkExpiry(s *shard, id string, nowMs int64) string {
 	return ""
 }
 
-// Expiry and the deletion of a topic end their rounds when the log refuses tombstones, of which one append does not hold all.
+// Expiry and the deletion of a topic end their rounds when the log refuses tombstones, of which one append does not
+// hold all.
 func TestTombstonesEndWhenAppendsFail(t *testing.T) {
 	for name, drop := range map[string]func(*rig){
 		"expiry": func(r *rig) {

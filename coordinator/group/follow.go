@@ -15,8 +15,8 @@ type followed struct {
 	racks   atomic.Int64 // counts the changes of brokers' racks, from 1
 }
 
-// standing is what a group keeps that has compared its hash with im. It is 0, so that the group compares again, if a newer
-// image has been told of that Options.Image does not return yet.
+// standing is what a group keeps that has compared its hash with im. It is 0, so that the group compares again, if a
+// newer image has been told of that Options.Image does not return yet.
 func (f *followed) standing(im *metadata.Image) int64 {
 	racks := f.racks.Load() // first: Applied stores it after the offset
 	if im.Offset() < f.offset.Load() {
@@ -25,8 +25,9 @@ func (f *followed) standing(im *metadata.Image) int64 {
 	return racks
 }
 
-// Applied follows the metadata from old to next, which Options.Image returns from now on or soon. It returns at once: the
-// shards look at the groups that the change concerns, in the background. A change that concerns no group costs nothing.
+// Applied follows the metadata from old to next, which Options.Image returns from now on or soon. It returns at once:
+// the shards look at the groups that the change concerns, in the background. A change that concerns no group costs
+// nothing.
 func (s *Service) Applied(old, next *metadata.Image, delta metadata.Delta) {
 	s.followed.offset.Store(next.Offset())
 	for _, id := range delta.Brokers {
@@ -57,7 +58,8 @@ func (s *Service) Applied(old, next *metadata.Image, delta metadata.Delta) {
 }
 
 // eachShard runs an operation on every shard that has loaded. A shard that is loading, or is not led any more, does
-// without: its groups compare their topics once they are loaded, and what is left of deleted topics goes by its retention.
+// without: its groups compare their topics once they are loaded, and what is left of deleted topics goes by its
+// retention.
 func (s *Service) eachShard(run func(*shard, *coordinator.Tx)) {
 	for _, p := range s.rt.Partitions() {
 		s.rt.Submit(p, op{Run: run, Continues: true, Background: true, Refuse: func(error) {}})
@@ -75,8 +77,8 @@ func (s *shard) recheck(topics []string) {
 	}
 }
 
-// samePlaces tells whether two versions of a topic are the same to assignments: its partitions, and where they are. Racks
-// are the brokers'.
+// samePlaces tells whether two versions of a topic are the same to assignments: its partitions, and where they are.
+// Racks are the brokers'.
 func samePlaces(a, b *metadata.Topic) bool {
 	if a == nil || b == nil {
 		return a == b

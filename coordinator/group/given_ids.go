@@ -5,8 +5,9 @@ import (
 	"grete/internal/memory"
 )
 
-// Bounds of the member ids that one shard has given out to members that have not joined with them yet. Past either the oldest
-// is forgotten as if its time were up: a client that comes with it after all gets UNKNOWN_MEMBER_ID and asks for another.
+// Bounds of the member ids that one shard has given out to members that have not joined with them yet. Past either the
+// oldest is forgotten as if its time were up: a client that comes with it after all gets UNKNOWN_MEMBER_ID and asks for
+// another.
 const (
 	maxPendingJoins     = 4096
 	maxPendingJoinBytes = 1 << 20 // of ids, which begin with the client's own

@@ -11,7 +11,8 @@ import (
 	"grete/internal/memory"
 )
 
-// joinAs joins a group; -1 is the code of a request that waits. Without a member id it returns the one to come back with.
+// joinAs joins a group; -1 is the code of a request that waits. Without a member id it returns the one to come back
+// with.
 func (r *rig) joinAs(group, clientID, memberID string) (id string, code int16) {
 	r.t.Helper()
 	req := kmsg.NewPtrJoinGroupRequest()
@@ -111,7 +112,8 @@ func TestForgottenIDLetsTheRebalanceGoOn(t *testing.T) {
 	}
 }
 
-// Ids are bounded by what the ledger lends to all shards together; the last one of a shard has its place always. What a shard remembers goes back when it ends.
+// Ids are bounded by what the ledger lends to all shards together; the last one of a shard has its place always. What a
+// shard remembers goes back when it ends.
 func TestPendingJoinsBorrow(t *testing.T) {
 	cfg := DefaultConfig()
 	const most = 50

@@ -47,6 +47,7 @@ type RequestContext struct {
 	Version    int16
 	ClientID   string
 	ClientHost string // as Kafka prints an InetAddress: "/127.0.0.1"
-	// Describable says whether the client may describe a topic; nil: every topic. An expression that it subscribes to matches no other.
+	// Describable says whether the client may describe a topic; nil: every topic. An expression that it subscribes to
+	// matches no other.
 	Describable func(topic string) bool
 }

@@ -19,8 +19,8 @@ func (r *rig) heartbeatCode() int16 {
 	return <-code
 }
 
-// Only a shard that loads keeps its members whatever they send. One that is overloaded does not: its members must know that
-// their heartbeat was not taken.
+// Only a shard that loads keeps its members whatever they send. One that is overloaded does not: its members must know
+// that their heartbeat was not taken.
 func TestRefusedHeartbeat(t *testing.T) {
 	r := newRig(t, DefaultConfig())
 	r.log.Hold()

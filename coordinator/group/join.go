@@ -10,7 +10,8 @@ import (
 	"grete/coordinator"
 )
 
-// maxIDPrefixBytes bounds what a generated member id begins with: with "-" and the UUID it must fit a string of a record.
+// maxIDPrefixBytes bounds what a generated member id begins with: with "-" and the UUID it must fit a string of a
+// record.
 const maxIDPrefixBytes = math.MaxInt16 - 1 - 36
 
 // checkJoin is what needs no state. "" may commit and fetch, but not join.

@@ -13,8 +13,8 @@ import (
 	"grete/internal/clock"
 )
 
-// A member id begins with the client's or the instance's; one that no record could hold is refused before any is written,
-// and the longest that can be is still there when the log is loaded.
+// A member id begins with the client's or the instance's; one that no record could hold is refused before any is
+// written, and the longest that can be is still there when the log is loaded.
 func TestLongestMemberID(t *testing.T) {
 	fits := strings.Repeat("x", maxIDPrefixBytes)
 	for _, c := range []struct {

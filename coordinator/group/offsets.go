@@ -26,7 +26,8 @@ func newOffsetTable(index topicIndex) offsetTable {
 	return offsetTable{groups: make(map[string]*groupOffsets), index: index}
 }
 
-// slot finds or makes the place of one offset, and says whether it is fresh. The strings may alias a buffer: they are copied when kept.
+// slot finds or makes the place of one offset, and says whether it is fresh. The strings may alias a buffer: they are
+// copied when kept.
 func (t offsetTable) slot(groupID, topic string, partition int32) (c *committed, fresh bool) {
 	of := t.groups[groupID]
 	if of == nil {
@@ -93,8 +94,8 @@ func (t offsetTable) get(groupID, topic string, partition int32) *committed {
 // visitor sees one offset; it returns false to see no more.
 type visitor func(topic string, partition int32, c *committed) bool
 
-// each visits the group's offsets of these topics, of all where topics is nil. They come by topic and partition: records
-// come in an order that does not depend on a map's.
+// each visits the group's offsets of these topics, of all where topics is nil. They come by topic and partition:
+// records come in an order that does not depend on a map's.
 func (of *groupOffsets) each(topics []string, visit visitor) {
 	if of == nil {
 		return

@@ -43,7 +43,8 @@ func (p *pendingOffsets) opened(producerID int64, t openTransaction, groupID str
 	p.producers[groupID][producerID] = struct{}{}
 }
 
-// remove forgets a partition in every open transaction, for it was deleted meanwhile, and tells how much memory comes free.
+// remove forgets a partition in every open transaction, for it was deleted meanwhile, and tells how much memory comes
+// free.
 func (p *pendingOffsets) remove(groupID, topic string, partition int32) (bytes int64) {
 	for producerID := range p.producers[groupID] {
 		bytes += p.byProducer[producerID].offsets.remove(groupID, topic, partition)

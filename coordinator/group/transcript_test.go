@@ -15,8 +15,8 @@ import (
 	"grete/internal/transcript"
 )
 
-// TestTranscripts plays testdata/*.txt. A command is a verb, a label that names the request in the answers and is the client
-// id, and key=value pairs; it leads to answers in the order in which they came, then each group as it is.
+// TestTranscripts plays testdata/*.txt. A command is a verb, a label that names the request in the answers and is the
+// client id, and key=value pairs; it leads to answers in the order in which they came, then each group as it is.
 func TestTranscripts(t *testing.T) {
 	transcript.Run(t, 8, func(t *testing.T) func(string) string { return (&player{t: t}).play })
 }

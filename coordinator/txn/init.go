@@ -44,7 +44,8 @@ func (s *Service) checkInit(r *InitRequest) error {
 	return nil
 }
 
-// initProducer decides with freshID, a producer id that nobody has; without one it comes back with one when it needs it.
+// initProducer decides with freshID, a producer id that nobody has; without one it comes back with one when it needs
+// it.
 func (s *Service) initProducer(r InitRequest, freshID int64, answer func(ProducerEpoch, error)) {
 	s.submit(r.ID, func(sh *shard, tx *coordinator.Tx) {
 		err := sh.initProducer(tx, r, freshID, answer)

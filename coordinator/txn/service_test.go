@@ -140,8 +140,8 @@ func TestTwoPhaseCommitIsNotServed(t *testing.T) {
 	}
 }
 
-// An answer to markers of an earlier transaction, which a coordinator before sent, does not end a later one that has the
-// same epoch, as transactions of old clients do.
+// An answer to markers of an earlier transaction, which a coordinator before sent, does not end a later one that has
+// the same epoch, as transactions of old clients do.
 // A partition without a leader takes no marker for an hour; the log has a line about it now and then.
 func TestFailingMarkersDoNotFloodTheLog(t *testing.T) {
 	r := newRig(t, DefaultConfig())

@@ -1,5 +1,6 @@
-// Package txn is the transaction coordinator: transactional ids and their transactions on shards of __transaction_state.
-// A shard's state is pure: requests and timers decide on it under coordinator.Tx, its log rebuilds it.
+// Package txn is the transaction coordinator: transactional ids and their transactions on shards of
+// __transaction_state. A shard's state is pure: requests and timers decide on it under coordinator.Tx, its log rebuilds
+// it.
 package txn
 
 // State of a transaction, numbered as in the log (Kafka's TransactionState).

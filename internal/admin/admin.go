@@ -1,4 +1,5 @@
-// Package admin is the HTTP side of a broker: metrics, health and readiness (admin.listen), and profiles (admin.pprof.listen).
+// Package admin is the HTTP side of a broker: metrics, health and readiness (admin.listen), and profiles
+// (admin.pprof.listen).
 package admin
 
 import (
@@ -15,7 +16,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Bounds of a request, so that a peer that stalls holds nothing for long. Profiles have as much longer as they were asked for.
+// Bounds of a request, so that a peer that stalls holds nothing for long. Profiles have as much longer as they were
+// asked for.
 const (
 	headerTimeout  = 5 * time.Second
 	writeTimeout   = 30 * time.Second
@@ -97,8 +99,8 @@ func reason(err error) error {
 // Addr is the address listened on.
 func (s *Server) Addr() net.Addr { return s.addr }
 
-// Shutdown stops listening and waits for requests under way; after drainTimeout, or when ctx ends first, it cuts them. A peer that does not read
-// must not keep a broker from stopping.
+// Shutdown stops listening and waits for requests under way; after drainTimeout, or when ctx ends first, it cuts them.
+// A peer that does not read must not keep a broker from stopping.
 func (s *Server) Shutdown(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
 	defer cancel()

@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// guard refuses requests with the name of another host than this one, unless anyName: such a request comes from a web page that has its own name resolve
-// to this address (DNS rebinding), and could read the answer. Scrapes and probes of a listener that all can reach use names that nobody here knows.
+// guard refuses requests with the name of another host than this one, unless anyName: such a request comes from a web
+// page that has its own name resolve to this address (DNS rebinding), and could read the answer. Scrapes and probes of
+// a listener that all can reach use names that nobody here knows.
 func guard(configured string, anyName bool, next http.Handler) http.Handler {
 	if anyName {
 		return next
@@ -42,7 +43,8 @@ func isOwn(header, own string) bool {
 	return host == "localhost" || own != "" && host == strings.ToLower(own)
 }
 
-// sameSite refuses what a web page of another site asks for: a profile costs the broker even where the page cannot read it.
+// sameSite refuses what a web page of another site asks for: a profile costs the broker even where the page cannot read
+// it.
 func sameSite(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.Header.Get("Sec-Fetch-Site") {

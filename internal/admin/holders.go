@@ -2,8 +2,8 @@ package admin
 
 import "sync"
 
-// holders are at most a number of users of something. One more is let in at once, and the one that entered first is cut: users that stall cannot
-// keep others out.
+// holders are at most a number of users of something. One more is let in at once, and the one that entered first is
+// cut: users that stall cannot keep others out.
 type holders[K comparable] struct {
 	most int
 	cut  func(K) // is called under mu

@@ -17,7 +17,8 @@ const (
 	gatherWait = 10 * time.Second
 )
 
-// metricsPage gathers for one scrape at a time. A page is complete before the first byte is sent, so that a slow reader keeps nobody else waiting.
+// metricsPage gathers for one scrape at a time. A page is complete before the first byte is sent, so that a slow reader
+// keeps nobody else waiting.
 type metricsPage struct {
 	page    http.Handler
 	turn    chan struct{}

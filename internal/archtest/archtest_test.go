@@ -25,7 +25,8 @@ func TestImportsPointDown(t *testing.T) {
 	}
 }
 
-// TestWorldIsInjected: only the packages that are the world's doors, the main that opens them, and helpers of tests touch it.
+// TestWorldIsInjected: only the packages that are the world's doors, the main that opens them, and helpers of tests
+// touch it.
 func TestWorldIsInjected(t *testing.T) {
 	allowed := func(room string) bool {
 		return room == "internal/vfs" || room == "internal/clock" || room == "internal/archtest" || room == "internal/transcript" || room == "internal/history" || room == "cmd/broker"
@@ -35,7 +36,8 @@ func TestWorldIsInjected(t *testing.T) {
 	}
 }
 
-// TestMutexesLetTimePass: rooms that write files, or are called by those, have the mutexes that a simulation with slow disks needs.
+// TestMutexesLetTimePass: rooms that write files, or are called by those, have the mutexes that a simulation with slow
+// disks needs.
 func TestMutexesLetTimePass(t *testing.T) {
 	for _, line := range checkMutexes(tree(t), []string{"logstore", "cluster/replica", "cluster/raftlog", "cluster/controller", "coordinator", "handlers", "protocol"}) {
 		t.Error(line)

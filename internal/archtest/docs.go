@@ -11,8 +11,9 @@ import (
 	"strings"
 )
 
-// checkThreads returns one line per goroutine, timer and lock that docs/THREADS.md, whose text is given, does not name in a row of
-// its room: goroutines and timers by the function that starts them (`Type.method`), locks by their field (`Type.mu`).
+// checkThreads returns one line per goroutine, timer and lock that docs/THREADS.md, whose text is given, does not name
+// in a row of its room: goroutines and timers by the function that starts them (`Type.method`), locks by their field
+// (`Type.mu`).
 func checkThreads(sources []source, text string) []string {
 	named := map[string]bool{} // room and name
 	for line := range strings.Lines(text) {
@@ -61,7 +62,8 @@ func startsOf(d ast.Decl) []finding {
 	return out
 }
 
-// funcName is Type.method, without package, pointer and type parameters; a function's own name where there is no receiver.
+// funcName is Type.method, without package, pointer and type parameters; a function's own name where there is no
+// receiver.
 func funcName(f *ast.FuncDecl) string {
 	if f.Recv == nil {
 		return f.Name.Name
@@ -87,8 +89,8 @@ func typeName(e ast.Expr) string {
 
 var mutexes = map[string]bool{"sync.Mutex": true, "sync.RWMutex": true, "sched.Mutex": true, "sched.RWMutex": true}
 
-// checkMutexes returns one line per mutex of package sync in a room that rooms says needs those of internal/sched: a simulation whose disks
-// take time would stand for ever.
+// checkMutexes returns one line per mutex of package sync in a room that rooms says needs those of internal/sched: a
+// simulation whose disks take time would stand for ever.
 func checkMutexes(sources []source, rooms []string) []string {
 	var bad []string
 	for _, s := range sources {
@@ -141,7 +143,8 @@ func codeSpans(text string) map[string]bool {
 	return out
 }
 
-// checkNamedFiles returns one line per file that a page names and the tree does not have, under that path or under that name.
+// checkNamedFiles returns one line per file that a page names and the tree does not have, under that path or under that
+// name.
 func checkNamedFiles(root string, pages []string) ([]string, error) {
 	there := map[string]bool{}
 	err := filepath.WalkDir(root, func(p string, d os.DirEntry, err error) error {

@@ -2,7 +2,8 @@ package config
 
 import "strings"
 
-// authorizerClass and tokenSecret name what protects under exactly this name; a name that is near to one of them is refused.
+// authorizerClass and tokenSecret name what protects under exactly this name; a name that is near to one of them is
+// refused.
 const (
 	authorizerClass = "authorizer.class.name"
 	tokenSecret     = "delegation.token.secret.key"

@@ -21,8 +21,8 @@ type Broker struct {
 	InterBroker           string // listener name
 	// IsBroker and IsController are process.roles.
 	IsBroker, IsController bool
-	// Controllers are the listeners for other nodes of the metadata quorum; Voters is controller.quorum.voters, by id; BootstrapServers are the
-	// addresses of controller.quorum.bootstrap.servers.
+	// Controllers are the listeners for other nodes of the metadata quorum; Voters is controller.quorum.voters, by id;
+	// BootstrapServers are the addresses of controller.quorum.bootstrap.servers.
 	Controllers           []Listener
 	Quorum                Listener // the controllers' listener by which this node reaches them: name and protocol
 	Voters                []Voter

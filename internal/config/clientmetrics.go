@@ -19,8 +19,8 @@ var clientMatchParams = []string{
 	"client_id", "client_instance_id", "client_software_name", "client_software_version", "client_source_address", "client_source_port",
 }
 
-// ValidateClientMetrics checks a subscription's whole set of values as Kafka's ClientMetricsConfigs does. invalidRequest
-// says that Kafka answers with INVALID_REQUEST rather than INVALID_CONFIG.
+// ValidateClientMetrics checks a subscription's whole set of values as Kafka's ClientMetricsConfigs does.
+// invalidRequest says that Kafka answers with INVALID_REQUEST rather than INVALID_CONFIG.
 func ValidateClientMetrics(values map[string]string) (invalidRequest bool, err error) {
 	for _, name := range sortedKeys(values) {
 		if ClientMetricsDefs.Lookup(name) == nil {

@@ -66,8 +66,9 @@ func refuseAll(values map[string]string, refuses func(*Def, string) bool, messag
 
 func neverDynamic(d *Def, name string) bool { return d.Name == name && d.Update == ReadOnly }
 
-// startOnly are the properties that Kafka changes while it runs and that have an effect here at the start alone, or none: a change must not be accepted
-// and ignored. Whoever makes one of them change takes it out of here, and gives it a probe in the test that walks over all of them.
+// startOnly are the properties that Kafka changes while it runs and that have an effect here at the start alone, or
+// none: a change must not be accepted and ignored. Whoever makes one of them change takes it out of here, and gives it
+// a probe in the test that walks over all of them.
 var startOnly = []string{
 	"background.threads", "num.io.threads", "num.network.threads", "num.recovery.threads.per.data.dir", "num.replica.fetchers", // there are no such pools
 	"listeners", "listener.security.protocol.map", "cordoned.log.dirs", "config.providers", "metric.reporters", "principal.builder.class",
@@ -76,8 +77,8 @@ var startOnly = []string{
 	"sasl.login.refresh.window.factor", "sasl.login.refresh.window.jitter",
 }
 
-// cannotApply says whether a value would change what nothing here applies. One that is in force already, or was stored by a version that took it, may
-// stay.
+// cannotApply says whether a value would change what nothing here applies. One that is in force already, or was stored
+// by a version that took it, may stay.
 func (l Layers) cannotApply(d *Def, name, value string, perBroker bool) bool {
 	stored := l.ClusterDefault
 	if perBroker {
@@ -132,8 +133,8 @@ func (l Layers) validateDynamicRelations(values map[string]string, perBroker boo
 	return l.validateThreads(next)
 }
 
-// validateCleaner also holds what Kafka's LogCleaner.validateReconfiguration does; of no threads it says what dividing by
-// them says.
+// validateCleaner also holds what Kafka's LogCleaner.validateReconfiguration does; of no threads it says what dividing
+// by them says.
 func (l Layers) validateCleaner(next Layers) error {
 	current, wanted := l.Int("log.cleaner.threads"), next.Int("log.cleaner.threads")
 	reason := ""

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// imageVariables are KAFKA_* variables for the JVM and the scripts of Kafka's images, and for tools around it. They ask a broker for nothing.
+// imageVariables are KAFKA_* variables for the JVM and the scripts of Kafka's images, and for tools around it. They ask
+// a broker for nothing.
 var imageVariables = regexp.MustCompile(`^KAFKA_(VERSION|OPTS|\w+_OPTS|LOG4J_\w+|TOOLS_LOG4J_LOGLEVEL|JMX_\w+|HOME|BASE_DIR|VOLUME_DIR|DATA_DIR|CONF_FILE|CONF_DIR|` +
 	`CERTS_DIR|MOUNTED_CONF_DIR|INITSCRIPTS_DIR|DAEMON_USER|DAEMON_GROUP|DEBUG|LIBS|CLASSPATH|CLUSTER_ID|KRAFT_CLUSTER_ID|SKIP_KRAFT_STORAGE_INIT)$`)
 
@@ -67,7 +68,8 @@ func withListenersOfImage(env []Assignment) []Assignment {
 	return append(env, Assignment{From: env[advertised].From, Name: "listeners", Value: strings.Join(listeners, ",")})
 }
 
-// clusterID is the id that the environment wants an empty data directory to get: CLUSTER_ID of Kafka's image, or Bitnami's.
+// clusterID is the id that the environment wants an empty data directory to get: CLUSTER_ID of Kafka's image, or
+// Bitnami's.
 func (s Sources) clusterID() string {
 	for _, variable := range []string{"CLUSTER_ID=", "KAFKA_CLUSTER_ID=", "KAFKA_KRAFT_CLUSTER_ID="} {
 		for _, pair := range s.Env {

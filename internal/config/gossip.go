@@ -53,7 +53,8 @@ func splitGossip(items []string) (gossip *Listener, others []string, err error) 
 	return gossip, others, nil
 }
 
-// withController gives a node that was told by --listen where its clients are, and finds others by gossip, a controller listener on the next port.
+// withController gives a node that was told by --listen where its clients are, and finds others by gossip, a controller
+// listener on the next port.
 func withController(st *static, items []string, isController bool) []string {
 	if st.from["listeners"] != "--listen" || st.values["gossip.join"] == "" || !isController || len(items) != 1 {
 		return items
@@ -66,8 +67,8 @@ func withController(st *static, items []string, isController bool) []string {
 	return append(items, "CONTROLLER://"+l.Address())
 }
 
-// loadGossip reads gossip.*. Seeds and listener default from the voters' hosts, where these differ: several nodes of one machine cannot share a
-// port.
+// loadGossip reads gossip.*. Seeds and listener default from the voters' hosts, where these differ: several nodes of
+// one machine cannot share a port.
 func (b *Broker) loadGossip(st *static, _ Sources) error {
 	key, err := parseGossipKey(b.Text("gossip.key"))
 	if err != nil {
@@ -125,7 +126,8 @@ func (b *Broker) voterHosts() []string {
 	return hosts
 }
 
-// withGossipPort completes host or host:port, where an IPv6 address without port may do without brackets; "" when it is neither.
+// withGossipPort completes host or host:port, where an IPv6 address without port may do without brackets; "" when it is
+// neither.
 func withGossipPort(seed string) string {
 	host, port, err := net.SplitHostPort(seed)
 	if err != nil {

@@ -96,7 +96,8 @@ func (l Layers) Int(name string) int64 {
 	return n
 }
 
-// OfListener returns the effective value of listener.name.<listener>.<name>, a number; without one the definition's default.
+// OfListener returns the effective value of listener.name.<listener>.<name>, a number; without one the definition's
+// default.
 func (l Layers) OfListener(listener, name string) int64 {
 	d := brokerDef(name)
 	text, _ := d.defaultText()

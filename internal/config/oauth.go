@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	// bearerHandler and bearerLoginHandler are Kafka's classes that do what is done here for OAUTHBEARER. Kafka takes and makes tokens without a signature where
-	// they are not set; here that is asked for: unsecuredHandler is Kafka's class that does it.
+	// bearerHandler and bearerLoginHandler are Kafka's classes that do what is done here for OAUTHBEARER. Kafka takes
+	// and makes tokens without a signature where they are not set; here that is asked for: unsecuredHandler is Kafka's
+	// class that does it.
 	bearerHandler      = "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
 	bearerLoginHandler = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
 	unsecuredHandler   = "org.apache.kafka.common.security.oauthbearer.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler"
@@ -74,7 +75,8 @@ func (b *Broker) BearerLogin(l Listener) BearerLogin {
 	return login
 }
 
-// unsecuredClaims are those of a JAAS line (Kafka's OAuthBearerUnsecuredLoginCallbackHandler); nil where it asks for no unsecured token.
+// unsecuredClaims are those of a JAAS line (Kafka's OAuthBearerUnsecuredLoginCallbackHandler); nil where it asks for no
+// unsecured token.
 func unsecuredClaims(jaas sasl.Login) (claims map[string]any, lifetime time.Duration, err error) {
 	const option = "unsecuredLogin"
 	lifetime = time.Hour
@@ -115,7 +117,8 @@ func unsecuredClaims(jaas sasl.Login) (claims map[string]any, lifetime time.Dura
 	return claims, lifetime, nil
 }
 
-// Unsecured says whether a listener takes tokens without a signature, which anybody can make, and by which claim and skew.
+// Unsecured says whether a listener takes tokens without a signature, which anybody can make, and by which claim and
+// skew.
 func (b *Broker) Unsecured(l Listener) (principal string, skew time.Duration, ok bool) {
 	m, _ := b.mechanism(l, sasl.OAuthBearer)
 	principal, skew, _ = unsecuredRules(m.JAAS)
@@ -158,8 +161,8 @@ func (b *Broker) checkURL(st *static, name, text string) error {
 	return nil
 }
 
-// checkBearer wants keys that tokens are checked with, from an address that is allowed, and refuses to take anybody's tokens unless that is asked for, as Kafka's
-// BrokerJwtValidator does.
+// checkBearer wants keys that tokens are checked with, from an address that is allowed, and refuses to take anybody's
+// tokens unless that is asked for, as Kafka's BrokerJwtValidator does.
 func (b *Broker) checkBearer(st *static, l Listener) error {
 	const endpoint = "sasl.oauthbearer.jwks.endpoint.url"
 	handler := bearerHandlerOf(l)

@@ -7,9 +7,10 @@ import (
 	"strings"
 )
 
-// protecting are the properties that protect a broker or its data and that nothing here honours yet. A start or a dynamic change that sets one of
-// them is refused: a broker must not be more open than its configuration says. Implementing a property takes it out of this table. A name that ends
-// in a dot stands for all names that begin with it; a value is one that asks for no protection, beside the empty text.
+// protecting are the properties that protect a broker or its data and that nothing here honours yet. A start or a
+// dynamic change that sets one of them is refused: a broker must not be more open than its configuration says.
+// Implementing a property takes it out of this table. A name that ends in a dot stands for all names that begin with
+// it; a value is one that asks for no protection, beside the empty text.
 var protecting = map[string]string{
 	"ssl.":                           "",
 	"sasl.":                          "",
@@ -21,7 +22,8 @@ var protecting = map[string]string{
 	"client.quota.callback.class":    "",
 	"create.topic.policy.class.name": "",
 	"alter.config.policy.class.name": "",
-	// Kafka has removed these, and older files have them: what they asked for is done by quotas of clients and by tokens now.
+	// Kafka has removed these, and older files have them: what they asked for is done by quotas of clients and by
+	// tokens now.
 	"quota.producer.default":      "9223372036854775807",
 	"quota.consumer.default":      "9223372036854775807",
 	"delegation.token.master.key": "",
@@ -54,7 +56,8 @@ func protects(name, value string) bool {
 // exact says whether a property is honoured under this name alone.
 func exact(name string) bool { return name == authorizerClass || name == tokenSecret }
 
-// withoutListener are the names that listener.name.<listener>.[<mechanism>.]<property> may stand for; any other name stands for itself.
+// withoutListener are the names that listener.name.<listener>.[<mechanism>.]<property> may stand for; any other name
+// stands for itself.
 func withoutListener(name string) []string {
 	rest, ok := strings.CutPrefix(name, listenerPrefix)
 	if !ok {
@@ -65,7 +68,8 @@ func withoutListener(name string) []string {
 	return []string{property, ofMechanism}
 }
 
-// checkProtection refuses to start open where protection is asked for. The line names the first property, and the others without their values.
+// checkProtection refuses to start open where protection is asked for. The line names the first property, and the
+// others without their values.
 func (st *static) checkProtection() error {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(st.values)) {

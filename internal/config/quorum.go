@@ -57,7 +57,8 @@ func (b *Broker) loadQuorum(st *static, _ Sources) error {
 	return b.checkMetadataDir(st)
 }
 
-// checkMetadataDir: the metadata log lives in one of the log directories, the first unless metadata.log.dir says otherwise.
+// checkMetadataDir: the metadata log lives in one of the log directories, the first unless metadata.log.dir says
+// otherwise.
 func (b *Broker) checkMetadataDir(st *static) error {
 	b.MetadataDir = b.Text("metadata.log.dir")
 	if b.MetadataDir == "" {
@@ -74,8 +75,8 @@ func (b *Broker) Joins() bool {
 	return b.IsController && (len(b.Voters) > 0 || b.Bool("controller.quorum.auto.join.enable"))
 }
 
-// ControllersAdvertised are the controller listeners as other nodes reach them: as advertised.listeners has them, else as they
-// listen, those on all addresses under the machine's name.
+// ControllersAdvertised are the controller listeners as other nodes reach them: as advertised.listeners has them, else
+// as they listen, those on all addresses under the machine's name.
 func (b *Broker) ControllersAdvertised(hostname string) []Listener {
 	out := slices.Clone(b.Controllers)
 	for i := range out {

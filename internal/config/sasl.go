@@ -11,8 +11,9 @@ import (
 	"grete/internal/security/sasl"
 )
 
-// saslProperties are the properties of SASL that are honoured, and where each may stand: for all listeners, for one listener (listener.name.<listener>.<property>), and
-// for one mechanism of a listener (listener.name.<listener>.<mechanism>.<property>).
+// saslProperties are the properties of SASL that are honoured, and where each may stand: for all listeners, for one
+// listener (listener.name.<listener>.<property>), and for one mechanism of a listener
+// (listener.name.<listener>.<mechanism>.<property>).
 var saslProperties = map[string]struct{ all, listener, mechanism bool }{
 	"sasl.enabled.mechanisms":              {all: true, listener: true},
 	"sasl.jaas.config":                     {mechanism: true},
@@ -125,7 +126,8 @@ func parseMillis(text string) int64 {
 	return n
 }
 
-// NodeLogin is how this node logs in to listeners like l on other nodes: by the mechanism of brokers, or of controllers. ok is false where l has no SASL.
+// NodeLogin is how this node logs in to listeners like l on other nodes: by the mechanism of brokers, or of
+// controllers. ok is false where l has no SASL.
 func (b *Broker) NodeLogin(l Listener) (mechanism, username, password string, ok bool) {
 	if !l.Protocol.UsesSASL() {
 		return "", "", "", false

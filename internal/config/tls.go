@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// tlsProperties are the properties of TLS that are honoured, for each listener (listener.name.<listener>.<property>) and for all. What node reads of them it
-// reads by Layers.TLS.
+// tlsProperties are the properties of TLS that are honoured, for each listener (listener.name.<listener>.<property>)
+// and for all. What node reads of them it reads by Layers.TLS.
 var tlsProperties = []string{
 	"ssl.allow.dn.changes", "ssl.allow.san.changes", "ssl.cipher.suites", "ssl.client.auth", "ssl.enabled.protocols", "ssl.endpoint.identification.algorithm",
 	"ssl.key.password", "ssl.keystore.certificate.chain", "ssl.keystore.key", "ssl.keystore.location", "ssl.keystore.password", "ssl.keystore.type",
@@ -39,7 +39,8 @@ func asJava(name, value string) bool {
 
 const listenerPrefix = "listener.name."
 
-// ListenerText returns the effective value of a property for a listener: its own (listener.name.<listener>.<name>), else that for all.
+// ListenerText returns the effective value of a property for a listener: its own (listener.name.<listener>.<name>),
+// else that for all.
 func (l Layers) ListenerText(listener, name string) string {
 	if value, own := l.ownText(listener, name); own {
 		return value
@@ -82,8 +83,9 @@ func (b *Broker) authenticates(l Listener) bool {
 	return l.Protocol.UsesSASL() || l.Protocol.UsesTLS() && b.TLS(l)["ssl.client.auth"] == "required"
 }
 
-// checkSecurity refuses what leaves a way around the security that is asked for: properties of a listener that there is not, values of Java's that mean
-// nothing here, and nodes that believe everybody (docs/adr/0009) beside listeners that do not.
+// checkSecurity refuses what leaves a way around the security that is asked for: properties of a listener that there is
+// not, values of Java's that mean nothing here, and nodes that believe everybody (docs/adr/0009) beside listeners that
+// do not.
 func (b *Broker) checkSecurity(st *static, _ Sources) error {
 	if err := b.checkTLSNames(st); err != nil {
 		return err

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// What nobody knows in a file or the environment is told, with the nearest name, and changes nothing; a flag, and --strict, refuse it.
+// What nobody knows in a file or the environment is told, with the nearest name, and changes nothing; a flag, and
+// --strict, refuse it.
 func TestUnknownPropertiesAreWarnings(t *testing.T) {
 	for _, tt := range []struct{ file, env, want string }{
 		{"num.partitons=1", "", "num.partitons (f), did you mean num.partitions?"},
@@ -56,7 +57,8 @@ func fails(s Sources, want string) string {
 	return ""
 }
 
-// Variables of Kubernetes for services of any name and those for the scripts of images ask for nothing, and are not told.
+// Variables of Kubernetes for services of any name and those for the scripts of images ask for nothing, and are not
+// told.
 func TestVariablesOfOthersAreSilent(t *testing.T) {
 	b, err := Load(Sources{Strict: true, Env: []string{
 		"KAFKA_SERVICE_HOST=10.0.0.1", "KAFKA_SERVICE_PORT=9092", "KAFKA_SERVICE_PORT_TCP_KAFKA=9092", "KAFKA_PORT=tcp://10.0.0.1:9092", "KAFKA_PORT_9092_TCP=tcp://x",
@@ -83,8 +85,9 @@ func valueFor(d *Def) string {
 	return d.def
 }
 
-// A broker does not start more open than its configuration says: every property that protects stops it, in one line without secrets, wherever it is
-// set, and those of Kafka's definitions whose name or documentation speaks of security are all judged here.
+// A broker does not start more open than its configuration says: every property that protects stops it, in one line
+// without secrets, wherever it is set, and those of Kafka's definitions whose name or documentation speaks of security
+// are all judged here.
 func TestWhatProtectsStopsTheStart(t *testing.T) {
 	harmless := []string{ // of these names, because they protect nothing by themselves
 		"connection.failed.authentication.delay.ms", "delegation.token.expiry.check.interval.ms", "delegation.token.expiry.time.ms", "delegation.token.max.lifetime.ms",

@@ -40,7 +40,8 @@ var used = []string{
 	"auto.leader.rebalance.enable", "leader.imbalance.check.interval.seconds", "controller.quorum.election.timeout.ms", "controller.quorum.request.timeout.ms", "initial.broker.registration.timeout.ms",
 }
 
-// ofListeners are the properties of used that one listener can have its own value of (listener.name.<listener>.<property>).
+// ofListeners are the properties of used that one listener can have its own value of
+// (listener.name.<listener>.<property>).
 var ofListeners = []string{"max.connection.creation.rate", "max.connections"}
 
 // unused lists what somebody set in vain.

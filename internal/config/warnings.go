@@ -6,14 +6,15 @@ import (
 	"strings"
 )
 
-// Warning tells of settings that ask for protection, and that nothing uses as the broker is configured. Kafka starts with
-// them, and so does a broker here.
+// Warning tells of settings that ask for protection, and that nothing uses as the broker is configured. Kafka starts
+// with them, and so does a broker here.
 type Warning struct {
 	Properties []string
 	Reason     string
 }
 
-// warnings finds what protects nothing: rights without an authorizer, and settings of SASL and TLS that no listener uses.
+// warnings finds what protects nothing: rights without an authorizer, and settings of SASL and TLS that no listener
+// uses.
 func (b *Broker) warnings(st *static) []Warning {
 	var rights, sasl, tls []string
 	for _, name := range slices.Sorted(maps.Keys(st.values)) {

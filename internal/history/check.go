@@ -1,6 +1,7 @@
 package history
 
-// Check looks for every class of anomaly. It needs final readers (Final) to speak of lost writes, holes and torn transactions.
+// Check looks for every class of anomaly. It needs final readers (Final) to speak of lost writes, holes and torn
+// transactions.
 func Check(ops []Op) *Report {
 	x, r := buildIndex(ops), newReport()
 	x.count(r)

@@ -45,7 +45,8 @@ func checkPoll(x *index, r *Report, op *Op, next map[Partition]int64) {
 	}
 }
 
-// skipped returns a visible offset between from and the record's, if there is one. What a compacted log had once may be gone.
+// skipped returns a visible offset between from and the record's, if there is one. What a compacted log had once may be
+// gone.
 func (x *index) skipped(client string, rec Record, from int64) (int64, bool) {
 	l := x.log(rec.Partition)
 	if l.compacted {
@@ -54,7 +55,8 @@ func (x *index) skipped(client string, rec Record, from int64) (int64, bool) {
 	return l.between(x.viewOf(client), from, rec.Offset)
 }
 
-// checkSendOrder: the acknowledged sends of an idempotent producer to a partition have offsets in the order of the calls.
+// checkSendOrder: the acknowledged sends of an idempotent producer to a partition have offsets in the order of the
+// calls.
 func checkSendOrder(x *index, r *Report) {
 	type stream struct {
 		client string

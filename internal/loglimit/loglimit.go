@@ -10,7 +10,8 @@ import (
 	"grete/internal/clock"
 )
 
-// Limit writes at most one line in a time, and tells with the next how many were suppressed. The clock's own mutex order: nothing is locked inside.
+// Limit writes at most one line in a time, and tells with the next how many were suppressed. The clock's own mutex
+// order: nothing is locked inside.
 type Limit struct {
 	clock clock.Clock
 	every time.Duration

@@ -6,12 +6,13 @@ import (
 	"grete/internal/sched"
 )
 
-// Account is one borrower's share of the ledger. Taking within the share costs one atomic operation. Beyond it, Take refuses and
-// Grow waits in order.
+// Account is one borrower's share of the ledger. Taking within the share costs one atomic operation. Beyond it, Take
+// refuses and Grow waits in order.
 //
-// Loans that wait for more hold what they have. When all that is lent, but for a part in calmPart of the share, belongs to loans that wait, the first of
-// them is elected: it may go beyond the share until it is returned. That part is there because what is forced may come and go without an end. At most one loan is elected, so that the share is exceeded by one request at most, and
-// some request always advances.
+// Loans that wait for more hold what they have. When all that is lent, but for a part in calmPart of the share, belongs
+// to loans that wait, the first of them is elected: it may go beyond the share until it is returned. That part is there
+// because what is forced may come and go without an end. At most one loan is elected, so that the share is exceeded by
+// one request at most, and some request always advances.
 type Account struct {
 	name  string
 	share int64
@@ -68,8 +69,8 @@ func (a *Account) Has(n int64) bool { return a == nil || a.used.Load()+n <= a.sh
 // Holders counts holders that come, or go where more is negative, and tells how many there are.
 func (a *Account) Holders(more int64) int64 { return a.holders.Add(more) }
 
-// Crowded says whether a holder of heldBytes has to give some back before it takes n more: the share lacks them, and the holder has its
-// even part of it.
+// Crowded says whether a holder of heldBytes has to give some back before it takes n more: the share lacks them, and
+// the holder has its even part of it.
 func (a *Account) Crowded(heldBytes, n int64) bool {
 	return !a.Has(n) && heldBytes >= a.share/max(a.holders.Load(), 1)
 }
@@ -105,7 +106,8 @@ func (a *Account) Lend(n int64) (back func()) {
 	return l.Return
 }
 
-// Loan is what one request holds of an account. Its owner uses it from one goroutine at a time, and may move it by copying.
+// Loan is what one request holds of an account. Its owner uses it from one goroutine at a time, and may move it by
+// copying.
 type Loan struct {
 	account *Account
 	bytes   int64

@@ -85,7 +85,8 @@ func TestGivenUpWaitMakesRoom(t *testing.T) {
 	})
 }
 
-// A loan that was elected and holds nothing any more leaves its place to the next, whichever way it came to hold nothing.
+// A loan that was elected and holds nothing any more leaves its place to the next, whichever way it came to hold
+// nothing.
 func TestElectedLoanThatHoldsNothing(t *testing.T) {
 	for name, end := range map[string]func(*Loan){
 		"returned":           (*Loan).Return,

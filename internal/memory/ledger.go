@@ -1,5 +1,5 @@
-// Package memory is the ledger of what the process may use: it finds the limit, divides it into the shares of borrowers, and lends
-// within them. docs/MEMORY.md says what each borrower is and what happens at its bound.
+// Package memory is the ledger of what the process may use: it finds the limit, divides it into the shares of
+// borrowers, and lends within them. docs/MEMORY.md says what each borrower is and what happens at its bound.
 package memory
 
 const (
@@ -56,8 +56,8 @@ func New(limitBytes int64) *Ledger {
 // LimitBytes is what the process may use.
 func (l *Ledger) LimitBytes() int64 { return l.limit }
 
-// WithRequests is the ledger with another share for requests (queued.max.request.bytes), at most half of the limit; 0 or less changes
-// nothing.
+// WithRequests is the ledger with another share for requests (queued.max.request.bytes), at most half of the limit; 0
+// or less changes nothing.
 func (l *Ledger) WithRequests(bytes int64) *Ledger {
 	if bytes <= 0 {
 		return l
@@ -67,7 +67,8 @@ func (l *Ledger) WithRequests(bytes int64) *Ledger {
 	return &other
 }
 
-// HeldBytes is the most that compaction holds of one compressed batch, of which a rebuild takes several times as much, and of keys.
+// HeldBytes is the most that compaction holds of one compressed batch, of which a rebuild takes several times as much,
+// and of keys.
 func (l *Ledger) HeldBytes() int64 { return l.Compacted.share / 2 }
 
 // Accounts are all borrowers'.

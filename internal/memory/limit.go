@@ -20,9 +20,9 @@ const unlimited = int64(1) << 60
 // maxProcBytes bounds what is read of a file under /proc or /sys.
 const maxProcBytes = 1 << 20
 
-// Limit is the least of what the machine has and of what the control groups of this process allow, on the way from its own group up
-// to the root of the mount, version 1 and version 2. physical is the machine's memory, goLimit the Go runtime's; math.MaxInt64 stands for unknown
-// or none. 0: nothing is known.
+// Limit is the least of what the machine has and of what the control groups of this process allow, on the way from its
+// own group up to the root of the mount, version 1 and version 2. physical is the machine's memory, goLimit the Go
+// runtime's; math.MaxInt64 stands for unknown or none. 0: nothing is known.
 func Limit(files vfs.FS, physical, goLimit int64) int64 {
 	limit := min(physical, goLimit, groupLimit(files))
 	if limit >= unlimited {
@@ -55,7 +55,8 @@ type groupMount struct {
 	v2          bool
 }
 
-// groupMounts reads /proc/self/mountinfo: id, parent, device, root, mount point, options, optional fields, "-", type, source, options.
+// groupMounts reads /proc/self/mountinfo: id, parent, device, root, mount point, options, optional fields, "-", type,
+// source, options.
 func groupMounts(files vfs.FS) []groupMount {
 	var out []groupMount
 	for _, line := range lines(files, "/proc/self/mountinfo") {
@@ -72,7 +73,8 @@ func groupMounts(files vfs.FS) []groupMount {
 	return out
 }
 
-// least walks from the group up to the mount. In a container the path may be the host's, and the mount shows the group itself.
+// least walks from the group up to the mount. In a container the path may be the host's, and the mount shows the group
+// itself.
 func (m groupMount) least(files vfs.FS, group string) int64 {
 	inside, ok := strings.CutPrefix(group, strings.TrimSuffix(m.root, "/"))
 	if !ok || strings.HasPrefix(inside, "/..") {

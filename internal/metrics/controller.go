@@ -6,7 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Controller counts what the metadata log tells of elections and controllers, and shows the cluster's state (kafka.controller).
+// Controller counts what the metadata log tells of elections and controllers, and shows the cluster's state
+// (kafka.controller).
 type Controller struct {
 	UncleanElections, ELRElections, NewControllers, TimedOutSessions atomic.Int64
 

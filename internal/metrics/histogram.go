@@ -7,7 +7,8 @@ import (
 )
 
 // Histogram counts durations in buckets of nearly constant relative width: subBuckets to each power of two of
-// microseconds. Observe is two atomic additions. Quantiles are of the last one to two windows, as Kafka's are of recent requests.
+// microseconds. Observe is two atomic additions. Quantiles are of the last one to two windows, as Kafka's are of recent
+// requests.
 type Histogram struct {
 	counts   [bucketCount]atomic.Uint64
 	sumMicro atomic.Uint64

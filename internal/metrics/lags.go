@@ -2,7 +2,8 @@ package metrics
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// LagState is how many records a follower's log is behind the leader's high watermark (kafka.server:type=FetcherLagMetrics).
+// LagState is how many records a follower's log is behind the leader's high watermark
+// (kafka.server:type=FetcherLagMetrics).
 type LagState struct {
 	Fetcher, Topic, Partition string
 	Lag                       int64

@@ -1,7 +1,8 @@
-// Package metrics is what a broker measures of itself, under the names that the Prometheus JMX exporter gives to Kafka's own
-// metrics, so that dashboards made for Kafka work. docs/METRICS.md lists them.
+// Package metrics is what a broker measures of itself, under the names that the Prometheus JMX exporter gives to
+// Kafka's own metrics, so that dashboards made for Kafka work. docs/METRICS.md lists them.
 //
-// Rooms get the part that concerns them injected, resolve what they update often once, and update it with atomic operations.
+// Rooms get the part that concerns them injected, resolve what they update often once, and update it with atomic
+// operations.
 package metrics
 
 import (
@@ -40,8 +41,8 @@ func (m *Metrics) Certificate(listener string, notAfter func() time.Time) {
 	}, func() float64 { return float64(notAfter().Unix()) }))
 }
 
-// Gauge registers a value that is asked for at each scrape. name is without its "kafka_" prefix; it panics on a name that
-// is taken or wrong, as that is the program's own mistake.
+// Gauge registers a value that is asked for at each scrape. name is without its "kafka_" prefix; it panics on a name
+// that is taken or wrong, as that is the program's own mistake.
 func (m *Metrics) Gauge(name, help string, value func() float64) {
 	m.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "kafka", Name: name, Help: help}, value))
 }

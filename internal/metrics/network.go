@@ -114,7 +114,8 @@ func (n *Network) ConnectionClosed(listener string) {
 	n.mu.Unlock()
 }
 
-// SucceededAuthentication and FailedAuthentication count ends of TLS handshakes, and of SASL exchanges where there is SASL.
+// SucceededAuthentication and FailedAuthentication count ends of TLS handshakes, and of SASL exchanges where there is
+// SASL.
 func (n *Network) SucceededAuthentication(listener string) {
 	n.mu.Lock()
 	n.connections[listener].authenticated++

@@ -7,7 +7,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Topics measures the traffic of topics (kafka.server:type=BrokerTopicMetrics): a series per topic, and one without topic for all.
+// Topics measures the traffic of topics (kafka.server:type=BrokerTopicMetrics): a series per topic, and one without
+// topic for all.
 type Topics struct {
 	all    TopicStats
 	summed atomic.Bool // no series per topic
@@ -16,8 +17,8 @@ type Topics struct {
 	byName map[string]*TopicStats
 }
 
-// TopicStats counts one topic's traffic. Update the fields of the topic alone: sums over topics are made at scrapes, and
-// what deleted topics had counted is kept in them.
+// TopicStats counts one topic's traffic. Update the fields of the topic alone: sums over topics are made at scrapes,
+// and what deleted topics had counted is kept in them.
 type TopicStats struct {
 	BytesIn, BytesOut, BytesRejected, MessagesIn   atomic.Int64
 	TotalProduceRequests, FailedProduceRequests    atomic.Int64
@@ -90,8 +91,8 @@ var topicCounters = []topicCounter{
 	newTopicCounter("nokeycompactedtopicrecords", "Records without key refused on compacted topics.", func(s *TopicStats) *atomic.Int64 { return &s.NoKeyCompacted }),
 }
 
-// Describe implements prometheus.Collector. It sends nothing: one name has series with and without the topic, as with Kafka,
-// and the registry checks only what is described.
+// Describe implements prometheus.Collector. It sends nothing: one name has series with and without the topic, as with
+// Kafka, and the registry checks only what is described.
 func (t *Topics) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.

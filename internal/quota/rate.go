@@ -12,8 +12,8 @@ import (
 // burst is how long a rate that was not used is saved up.
 const burst = time.Second
 
-// Rate is a bound of bytes per second on average. What exceeds it is counted as well, and then waited for. The zero value is not
-// ready; NewRate's is unlimited.
+// Rate is a bound of bytes per second on average. What exceeds it is counted as well, and then waited for. The zero
+// value is not ready; NewRate's is unlimited.
 type Rate struct {
 	clock clock.Clock
 

@@ -153,8 +153,8 @@ func (c *checks) check() string {
 	return ""
 }
 
-// readAtOnce reads all logs in one moment; not where a lock that some broker holds over a slow disk lets time pass. What cannot be read
-// while a disk is at work, as in the middle of a truncation, is read again when it has gone on.
+// readAtOnce reads all logs in one moment; not where a lock that some broker holds over a slow disk lets time pass.
+// What cannot be read while a disk is at work, as in the middle of a truncation, is read again when it has gone on.
 func (c *checks) readAtOnce() (members []member, wrong string, atOnce bool) {
 	for range 50 {
 		began := time.Now()
@@ -362,8 +362,8 @@ func (c *checks) readMetadata(members []member) string {
 	return ""
 }
 
-// adopt goes on from a broker's image where the log has given way to a snapshot before it was read, as in half an hour without a look. What
-// was changed meanwhile is not known: former leaders of that time are taken for granted.
+// adopt goes on from a broker's image where the log has given way to a snapshot before it was read, as in half an hour
+// without a look. What was changed meanwhile is not known: former leaders of that time are taken for granted.
 func (c *checks) adopt(members []member) {
 	newest := c.image
 	for _, m := range members {
@@ -675,7 +675,8 @@ func (c *checks) valueAt(k *known, a acknowledged) (value string, found bool) {
 	return "", false
 }
 
-// healed is what must be so in the end: everybody is in sync and has the same, nothing is open, and what clients saw is what Kafka promises.
+// healed is what must be so in the end: everybody is in sync and has the same, nothing is open, and what clients saw is
+// what Kafka promises.
 func (c *checks) healed(ctx context.Context) string {
 	w := c.w
 	if !w.eventually(w.stretch(3*60*1e9), func() bool { return w.allUp() && c.look() == "" && c.unhealed() == "" }) {

@@ -20,8 +20,8 @@ import (
 	"grete/protocol/batch"
 )
 
-// client is one life of a client on a host of its own, which dies with it. It does one thing at a time. Stock clients hold locks
-// while they wait for an answer, which stops the simulation's time; they are tested against real processes.
+// client is one life of a client on a host of its own, which dies with it. It does one thing at a time. Stock clients
+// hold locks while they wait for an answer, which stops the simulation's time; they are tested against real processes.
 type client struct {
 	c     *clients
 	name  string

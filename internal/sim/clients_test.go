@@ -176,7 +176,8 @@ func (k *client) seek(next map[history.Partition]int64, p history.Partition, off
 	k.c.record(history.Op{Kind: history.Assign, Client: k.name, Offsets: []history.Position{{Partition: p, Offset: offset}}})
 }
 
-// poll reads on in one partition and records what came. A consumer that the broker places elsewhere would lose its place: that is wrong.
+// poll reads on in one partition and records what came. A consumer that the broker places elsewhere would lose its
+// place: that is wrong.
 func (k *client) poll(ctx context.Context, next map[history.Partition]int64, p history.Partition, committed bool) []history.Record {
 	began := k.c.nowNs()
 	records, to, err := k.read(ctx, p, next[p], committed)
@@ -235,8 +236,8 @@ func (k *client) createTopic(ctx context.Context, name string, partitions int32)
 	return kerr.ErrorForCode(answer.(*kmsg.CreateTopicsResponse).Topics[0].ErrorCode)
 }
 
-// reassign has some partition moved to other replicas, or in another order, or takes back what is under way. Two replicas are as many as
-// min.insync.replicas, so that nothing moves on while one is away.
+// reassign has some partition moved to other replicas, or in another order, or takes back what is under way. Two
+// replicas are as many as min.insync.replicas, so that nothing moves on while one is away.
 func (k *client) reassign(ctx context.Context) {
 	all := append([]string{"__consumer_offsets", "__transaction_state"}, topics...)
 	topic := kmsg.NewAlterPartitionAssignmentsRequestTopic()

@@ -11,7 +11,8 @@ import (
 
 const copiersGroup = "copiers"
 
-// copier reads one topic from where its group is and passes each value on to another, in transactions that commit its offsets with it.
+// copier reads one topic from where its group is and passes each value on to another, in transactions that commit its
+// offsets with it.
 func (c *clients) copier(ctx context.Context, k *client) {
 	c.record(history.Op{Kind: history.Client, Client: k.name, Guarantee: history.Transactional, Group: copiersGroup, Committed: true})
 	life, end := k.life(ctx)

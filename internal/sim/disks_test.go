@@ -13,14 +13,15 @@ import (
 	"grete/internal/vfs"
 )
 
-// TestMain has goroutines that meet a held lock wait for it on the bubble's clock: brokers hold locks while a disk takes its time.
+// TestMain has goroutines that meet a held lock wait for it on the bubble's clock: brokers hold locks while a disk
+// takes its time.
 func TestMain(m *testing.M) {
 	sched.PauseOnContention(pauseOnContention)
 	os.Exit(m.Run())
 }
 
-// pauseOnContention is mostly short, so that locks are as fast as ever, and at times long, so that half a minute's fsync is a few
-// thousand attempts.
+// pauseOnContention is mostly short, so that locks are as fast as ever, and at times long, so that half a minute's
+// fsync is a few thousand attempts.
 func pauseOnContention() {
 	pause := 100 * time.Microsecond
 	for pause < time.Second && rand.IntN(2) == 0 {

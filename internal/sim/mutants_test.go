@@ -13,7 +13,8 @@ import (
 )
 
 // mutant is the program with one rule taken out of one file. finds are the invariants whose checks may notice:
-// their numbers; "history", what clients saw; "ended", a process that ends by itself; "unhealed", a cluster that does not recover.
+// their numbers; "history", what clients saw; "ended", a process that ends by itself; "unhealed", a cluster that does
+// not recover.
 type mutant struct {
 	name     string
 	file     string // from the root of the module
@@ -25,8 +26,8 @@ type mutant struct {
 // and separates the places of a mutant that has several, in old and in new.
 const and = "\x00"
 
-// mutants must all be found: each shows that a check can fail. What is lost of a compacted log is found by 10, and of a group's, by 9 too:
-// its generations begin anew.
+// mutants must all be found: each shows that a check can fail. What is lost of a compacted log is found by 10, and of a
+// group's, by 9 too: its generations begin anew.
 var mutants = []mutant{
 	{"a high watermark that does not wait for followers", "cluster/replica/followers.go",
 		"if f.end < end && (s.mayBeInSync(f.id) || p.joining(f, logEnd)) {", "if logEnd < 0 {", "1 4 6 9 10 history", false},
@@ -44,8 +45,9 @@ var mutants = []mutant{
 		"return (slices.Contains(c.isr, id) || len(c.isr) == 0 && slices.Contains(c.elr, id)) && c.acceptable(id)", "return c.acceptable(id)", "1 2 4 5 6 7 9 10 history", false},
 	{"a broken connection to the leader makes a leader", "cluster/replica/fetcher.go",
 		"	if f.failures == 0 {\n", "	for _, followed := range f.parts {\n		s := *followed.state.Load()\n		s.leader, s.leaderEpoch = f.o.NodeID, s.leaderEpoch+1\n		followed.state.Store(&s)\n	}\n	if f.failures == 0 {\n", "2", false},
-	// A zombie that is not fenced is given the epoch of the producer that took its id over. From then on two producers share id, epoch and
-	// sequences: a batch of one is known again as the other's (7), and acknowledged at the offset where the other's values are (6).
+	// A zombie that is not fenced is given the epoch of the producer that took its id over. From then on two producers
+	// share id, epoch and sequences: a batch of one is known again as the other's (7), and acknowledged at the offset
+	// where the other's values are (6).
 	{"a zombie commits", "coordinator/txn/end.go",
 		"		return false, kerr.ProducerFenced\n", "		return false, nil\n", "6 7 history", false},
 	{"a vote is not fsynced", "cluster/raftlog/quorumstate.go",
@@ -150,7 +152,8 @@ func kindOf(found string) string {
 	return "unhealed"
 }
 
-// directed mutants show in an interleaving or at a moment so rare that no world meets it in bearable time: the one test that arranges it must fail.
+// directed mutants show in an interleaving or at a moment so rare that no world meets it in bearable time: the one test
+// that arranges it must fail.
 var directed = []struct {
 	mutant
 	room, test string
@@ -164,7 +167,8 @@ var directed = []struct {
 		old: "s := p.state.Load(); !s.stillLeads(p.nodeID, a.epoch)" + and + "		if !s.stillLeads(p.nodeID, a.epoch)",
 		new: "s := p.state.Load(); !s.leads(p.nodeID)" + and + "		if !s.leads(p.nodeID)"},
 		"cluster/replica", "TestAcknowledgementsAreOfTheirLeadership", false},
-	// The worlds met it while their disks were quick; where writes are slow, a batch is rarely under way behind one that is lost.
+	// The worlds met it while their disks were quick; where writes are slow, a batch is rarely under way behind one
+	// that is lost.
 	{mutant{name: "any sequence is taken", file: "logstore/producer_check.go",
 		old: "	if follows(last, first) {", new: "	if _ = last; true {"},
 		"logstore", "TestProducerSequences", false},

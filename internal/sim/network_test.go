@@ -117,8 +117,8 @@ func (n *network) wakeAll() {
 	}
 }
 
-// kill takes a host's processes away. With power on the system resets their connections; without it the others hear nothing until
-// the host is back.
+// kill takes a host's processes away. With power on the system resets their connections; without it the others hear
+// nothing until the host is back.
 func (n *network) kill(host string, powerLoss bool) {
 	n.mu.Lock()
 	n.dark[host] = powerLoss

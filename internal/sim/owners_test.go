@@ -6,9 +6,10 @@ import (
 	"grete/internal/history"
 )
 
-// owners is who owns what in a group, as its members were told. In one generation, or epoch, a partition has one owner; and whoever was its
-// owner before commits nothing there any more (invariant 9). The epochs of a group of both protocols begin anew when it changes its type
-// while it is empty: there only commits are held against each other, by history.Check.
+// owners is who owns what in a group, as its members were told. In one generation, or epoch, a partition has one owner;
+// and whoever was its owner before commits nothing there any more (invariant 9). The epochs of a group of both
+// protocols begin anew when it changes its type while it is empty: there only commits are held against each other, by
+// history.Check.
 type owners struct {
 	w  *world
 	mu sync.Mutex

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// gossipPort is where every host gossips, on streams and on packets. Gossip names hosts by their addresses, 10.0.0.1 for n1.
+// gossipPort is where every host gossips, on streams and on packets. Gossip names hosts by their addresses, 10.0.0.1
+// for n1.
 const gossipPort = "7946"
 
 const addressPrefix = "10.0.0."

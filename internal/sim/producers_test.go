@@ -119,7 +119,8 @@ type flight struct {
 	epoch  int32 // of the leader, as it was known then
 }
 
-// idempotentProducer sends up to three batches at once and repeats what was not acknowledged, in order, for as long as it lives.
+// idempotentProducer sends up to three batches at once and repeats what was not acknowledged, in order, for as long as
+// it lives.
 func (c *clients) idempotentProducer(ctx context.Context, k *client) {
 	c.record(history.Op{Kind: history.Client, Client: k.name, Guarantee: history.Idempotent})
 	life, end := k.life(ctx)
@@ -151,8 +152,8 @@ func (c *clients) idempotentProducer(ctx context.Context, k *client) {
 	}
 }
 
-// fly sends what waits until it is acknowledged, some of it once too often; it returns what is left when ctx ends, or when this producer
-// cannot go on.
+// fly sends what waits until it is acknowledged, some of it once too often; it returns what is left when ctx ends, or
+// when this producer cannot go on.
 func (k *client) fly(ctx context.Context, waiting []flight) (left []flight, ok bool) {
 	for len(waiting) > 0 {
 		now := min(len(waiting), 3)
@@ -185,8 +186,9 @@ func (k *client) fly(ctx context.Context, waiting []flight) (left []flight, ok b
 	return waiting, true
 }
 
-// refused: only a batch that is in the log may be out of order when all before it was acknowledged, and only by a broker that has been
-// started since, or followed another: it remembers, as Kafka does, no more than the last batch of each producer.
+// refused: only a batch that is in the log may be out of order when all before it was acknowledged, and only by a
+// broker that has been started since, or followed another: it remembers, as Kafka does, no more than the last batch of
+// each producer.
 func (k *client) refused(f flight) {
 	if !k.c.w.checks.anyHas(f.b) {
 		k.c.w.found("7: %v refuses the batch of %s that follows what it has acknowledged", f.b.p, k.name)

@@ -61,8 +61,8 @@ func TestCluster(t *testing.T) {
 	}
 }
 
-// long are the worlds of the long target: of six hours each, with all times thirty times as long, so that what happens in an hour
-// is what else happens in two minutes; what passes between is skipped.
+// long are the worlds of the long target: of six hours each, with all times thirty times as long, so that what happens
+// in an hour is what else happens in two minutes; what passes between is skipped.
 var long = plan{tempo: 30, lasts: 6 * time.Hour}
 
 // TestLong plays SIM_HOURS simulated hours, from the world of SIM_FIRST on, on all processors.

@@ -118,12 +118,13 @@ func (w *world) kill(m *machine) {
 	}
 }
 
-// mayForget says whether what a machine has not fsynced may be lost without loss of what was acknowledged: always where all
-// is fsynced; else when everybody runs and every partition has others in sync. Until it has recovered the others are spared.
+// mayForget says whether what a machine has not fsynced may be lost without loss of what was acknowledged: always where
+// all is fsynced; else when everybody runs and every partition has others in sync. Until it has recovered the others
+// are spared.
 func (w *world) mayForget(m *machine) bool { return w.durable || w.replaceable(m) }
 
-// replaceable: other machines have every committed record that m has. Kafka elects m, empty, where m is the last known leader and nobody
-// else is eligible (KIP-966).
+// replaceable: other machines have every committed record that m has. Kafka elects m, empty, where m is the last known
+// leader and nobody else is eligible (KIP-966).
 func (w *world) replaceable(m *machine) bool {
 	if w.fragile != nil {
 		return false
@@ -229,7 +230,8 @@ func (w *world) stop(m *machine) {
 	m.now.stop()
 }
 
-// wipe has a machine lose its partitions, every other time with its vote, its metadata log and its name, and start again.
+// wipe has a machine lose its partitions, every other time with its vote, its metadata log and its name, and start
+// again.
 func (w *world) wipe(m *machine) {
 	if !w.replaceable(m) {
 		return
@@ -294,8 +296,8 @@ func (w *world) isolate(m *machine) {
 	}
 }
 
-// halfJoin has a follower asked into an ISR whose leader does not hear the answer, and stops the follower then: what the leader gets
-// acknowledged by the others is not committed, for the next leader may be that follower.
+// halfJoin has a follower asked into an ISR whose leader does not hear the answer, and stops the follower then: what
+// the leader gets acknowledged by the others is not committed, for the next leader may be that follower.
 func (w *world) halfJoin(m *machine) {
 	if w.down() > 0 || m.running() == nil {
 		return
@@ -328,7 +330,8 @@ func (w *world) halfJoin(m *machine) {
 	w.look()
 }
 
-// leaderThatLacks waits for a leader, not of the quorum, that knows that m is in service and does not have it in an ISR yet.
+// leaderThatLacks waits for a leader, not of the quorum, that knows that m is in service and does not have it in an ISR
+// yet.
 func (w *world) leaderThatLacks(m *machine) *machine {
 	for end := time.Now().Add(w.stretch(20 * time.Second)); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		for _, o := range w.machines {

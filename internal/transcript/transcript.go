@@ -1,5 +1,6 @@
-// Package transcript plays readable scripts of state machines in tests. A block is a command, "----", and everything that
-// it led to; an empty line ends it. Lines above a command are its comment; a block whose last line starts with # is one, too.
+// Package transcript plays readable scripts of state machines in tests. A block is a command, "----", and everything
+// that it led to; an empty line ends it. Lines above a command are its comment; a block whose last line starts with #
+// is one, too.
 package transcript
 
 import (

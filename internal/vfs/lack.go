@@ -13,9 +13,9 @@ type lack struct {
 	err  error
 }
 
-// Lack has files whose name (the last element) contains part fail for want of something, until Heal: with ENOSPC or EDQUOT their
-// writes fail, with EMFILE or ENFILE their opens. So one file that a program derives from others can fail alone: a checkpoint,
-// an index, its temporary forms included. It stands beside what Inject has set.
+// Lack has files whose name (the last element) contains part fail for want of something, until Heal: with ENOSPC or
+// EDQUOT their writes fail, with EMFILE or ENFILE their opens. So one file that a program derives from others can fail
+// alone: a checkpoint, an index, its temporary forms included. It stands beside what Inject has set.
 func (f *Faulty) Lack(part string, err error) { f.lack.Store(&lack{part, err}) }
 
 // Heal ends Lack.

@@ -9,8 +9,8 @@ import (
 	"grete/internal/clock"
 )
 
-// Pace gives the operations of a Mem that change the disk time of their own, chosen by a seed. One Pace may serve several
-// disks. Callers often hold locks meanwhile: in a synctest bubble those must be of internal/sched.
+// Pace gives the operations of a Mem that change the disk time of their own, chosen by a seed. One Pace may serve
+// several disks. Callers often hold locks meanwhile: in a synctest bubble those must be of internal/sched.
 type Pace struct {
 	clock  clock.Clock
 	limits Delays
@@ -19,8 +19,8 @@ type Pace struct {
 	rng *rand.Rand
 }
 
-// Delays bound what operations take: an operation takes up to its own bound, and one of a hundred, StallPercent of them,
-// up to Stall more.
+// Delays bound what operations take: an operation takes up to its own bound, and one of a hundred, StallPercent of
+// them, up to Stall more.
 type Delays struct {
 	Write, Sync, SyncDir, Rename time.Duration
 	StallPercent                 int
@@ -55,8 +55,8 @@ func (p *Pace) draw(kind OpKind) time.Duration {
 // Operations under way end as they would have.
 func (m *Mem) SetPace(p *Pace) { m.pace.Store(p) }
 
-// Busy is the number of operations that take their time now. A simulation that looks at what a program has on disk and in
-// memory waits until there are none: between two operations a program may be in the middle of something.
+// Busy is the number of operations that take their time now. A simulation that looks at what a program has on disk and
+// in memory waits until there are none: between two operations a program may be in the middle of something.
 func (m *Mem) Busy() int { return int(m.busy.Load()) }
 
 // take lets the time of an operation pass, before it is done.

@@ -2,14 +2,15 @@ package vfs
 
 import "io"
 
-// Volume makes all that was written to a volume durable in one go, data and names. Sync also fails for a write that the system lost since the volume was
-// opened, whosever it was.
+// Volume makes all that was written to a volume durable in one go, data and names. Sync also fails for a write that the
+// system lost since the volume was opened, whosever it was.
 type Volume interface {
 	Sync() error
 	io.Closer
 }
 
-// OpenVolume opens the volume that holds the directory name; nil where the file system cannot be trusted to sync it whole.
+// OpenVolume opens the volume that holds the directory name; nil where the file system cannot be trusted to sync it
+// whole.
 func OpenVolume(f FS, name string) (Volume, error) {
 	if v, ok := f.(interface{ openVolume(string) (Volume, error) }); ok {
 		return v.openVolume(name)

@@ -7,7 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// syncable are the file systems whose syncfs is known to write all and to report what was lost. Others, FUSE among them, may do nothing.
+// syncable are the file systems whose syncfs is known to write all and to report what was lost. Others, FUSE among
+// them, may do nothing.
 var syncable = map[int64]bool{unix.EXT4_SUPER_MAGIC: true, unix.XFS_SUPER_MAGIC: true, unix.BTRFS_SUPER_MAGIC: true}
 
 // openVolume gives none before Linux 5.8, whose syncfs does not report lost writes.

@@ -17,7 +17,8 @@ const (
 	xerialMagic       = "\x82SNAPPY\x00"
 	xerialHeaderBytes = len(xerialMagic) + 8
 	xerialBlockBytes  = 32 << 10
-	// maxXerialBlockBytes bounds one block decoded; xerial's own blocks are at most 512 MiB by format, 32 KiB in practice.
+	// maxXerialBlockBytes bounds one block decoded; xerial's own blocks are at most 512 MiB by format, 32 KiB in
+	// practice.
 	maxXerialBlockBytes = 32 << 20
 )
 

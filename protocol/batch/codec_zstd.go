@@ -37,8 +37,8 @@ var zstdStreams = sync.Pool{New: func() any {
 	return d
 }}
 
-// openZstd tries growing buffers. Where one is too small the library has several ways to say so, some of which sound like damage:
-// whether a payload is sound, only the stream, which needs no room, can tell.
+// openZstd tries growing buffers. Where one is too small the library has several ways to say so, some of which sound
+// like damage: whether a payload is sound, only the stream, which needs no room, can tell.
 func openZstd(payload []byte, limitBytes int64) (recordReader, error) {
 	d, err := zstdWhole()
 	if err != nil {

@@ -7,8 +7,8 @@ import "encoding/binary"
 // producer, sequence and epoch stay, the records that are kept keep their offsets, and its codec encodes them anew. It
 // reuses its buffers from batch to batch.
 type Filter struct {
-	// MaxHeldBytes bounds what is held of a compressed batch: one of its records, and the records that are kept; 0: no bound. ErrInflates is what is
-	// answered beyond it.
+	// MaxHeldBytes bounds what is held of a compressed batch: one of its records, and the records that are kept; 0: no
+	// bound. ErrInflates is what is answered beyond it.
 	MaxHeldBytes int
 
 	records []filtered
@@ -41,8 +41,8 @@ func (b Batch) DeleteHorizonMs() (int64, bool) {
 	return b.BaseTimestamp(), b.Attributes()&deleteHorizonBit != 0
 }
 
-// EachKey calls f with the offset and the key (nil is null) of every record until it returns false. It holds at most heldBytes of a compressed
-// batch, 0 is no bound: ErrInflates when a record is larger.
+// EachKey calls f with the offset and the key (nil is null) of every record until it returns false. It holds at most
+// heldBytes of a compressed batch, 0 is no bound: ErrInflates when a record is larger.
 func (b Batch) EachKey(heldBytes int, f func(offset int64, key []byte) bool) error {
 	base := b.BaseOffset()
 	return b.eachRecord(recordWalk{limitBytes: maxRecordsBytes, heldBytes: heldBytes}, func(_ int32, v *recordView) bool { return f(base+int64(v.offsetDelta), v.key) })

@@ -7,7 +7,8 @@ const maxRecordsBytes = 1 << 30
 // Records iterates the batch's records, decompressing as a stream under limits; it ends after the first error.
 func (b Batch) Records() func(yield func(Record, error) bool) { return b.RecordsWithin(0) }
 
-// RecordsWithin is Records that holds at most heldBytes of a compressed batch, 0 is no bound: ErrInflates when a record is larger.
+// RecordsWithin is Records that holds at most heldBytes of a compressed batch, 0 is no bound: ErrInflates when a record
+// is larger.
 func (b Batch) RecordsWithin(heldBytes int) func(yield func(Record, error) bool) {
 	return func(yield func(Record, error) bool) {
 		var record Record
@@ -32,8 +33,8 @@ func (b Batch) RecordsWithin(heldBytes int) func(yield func(Record, error) bool)
 // RecordTime is where a record is and when.
 type RecordTime struct{ Offset, TimestampMs int64 }
 
-// Times iterates the records' offsets and timestamps. It holds no record, however large; a compressed one of more than maxRecordBytes is an error,
-// 0 is no limit.
+// Times iterates the records' offsets and timestamps. It holds no record, however large; a compressed one of more than
+// maxRecordBytes is an error, 0 is no limit.
 func (b Batch) Times(maxRecordBytes int32) func(yield func(RecordTime, error) bool) {
 	return func(yield func(RecordTime, error) bool) {
 		err := b.eachRecord(recordWalk{limitBytes: maxRecordsBytes, sizesOnly: true, maxRecordBytes: maxRecordBytes}, func(_ int32, v *recordView) bool {
@@ -53,7 +54,8 @@ type recordWalk struct {
 	at    int
 	// sizesOnly lets the contents of large records go by without holding them.
 	sizesOnly bool
-	// maxRecordBytes bounds each record of a compressed batch, as its length says before any of it is read (max.decompressed.message.bytes); 0: no bound.
+	// maxRecordBytes bounds each record of a compressed batch, as its length says before any of it is read
+	// (max.decompressed.message.bytes); 0: no bound.
 	maxRecordBytes int32
 	// heldBytes bounds what is held of a compressed batch at once; 0: no bound.
 	heldBytes int

@@ -1,7 +1,7 @@
 package batch
 
-// largeRecord passes over a record that is larger than the window: it reads what lies between key, value and headers and
-// lets their contents go by. After the first error the rest is a no-op.
+// largeRecord passes over a record that is larger than the window: it reads what lies between key, value and headers
+// and lets their contents go by. After the first error the rest is a no-op.
 type largeRecord struct {
 	r    *recordReader
 	left int // bytes of the record

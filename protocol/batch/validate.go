@@ -50,7 +50,8 @@ const (
 	// maxRebuildExpansion is the same for a batch that must be compressed anew, and so is in memory as a whole. Clients
 	// limit a batch to max.message.bytes before they compress it.
 	maxRebuildExpansion = 4
-	// Rebuilding holds the records as they come, as they are encoded while their buffer grows, and compressed. It borrows memory from minRebuildLoan on.
+	// Rebuilding holds the records as they come, as they are encoded while their buffer grows, and compressed. It
+	// borrows memory from minRebuildLoan on.
 	rebuildFactor  = 4
 	minRebuildLoan = 1 << 20
 	// maxRecordErrors bounds the refused records that are listed one by one.
@@ -59,8 +60,8 @@ const (
 	zstdSinceVersion = 7
 )
 
-// inflating bounds how many batches are decompressed or compressed at once, and with it the memory that this takes: it is
-// work for the processors, of which more at a time would not be done sooner.
+// inflating bounds how many batches are decompressed or compressed at once, and with it the memory that this takes: it
+// is work for the processors, of which more at a time would not be done sooner.
 var inflating = make(chan struct{}, max(minInflating, runtime.GOMAXPROCS(0)))
 
 // minInflating batches at once, so that one large batch does not hold up all small ones.

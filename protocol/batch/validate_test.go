@@ -366,7 +366,8 @@ func BenchmarkValidateCompressed(b *testing.B) {
 	}
 }
 
-// max.decompressed.message.bytes bounds each record of a compressed batch by its declared length; Kafka answers INVALID_RECORD without a message.
+// max.decompressed.message.bytes bounds each record of a compressed batch by its declared length; Kafka answers
+// INVALID_RECORD without a message.
 func TestRecordLargerThanMaxDecompressed(t *testing.T) {
 	p := policyOf("plain", 1000, 9)
 	p.MaxRecordBytes = 50_000

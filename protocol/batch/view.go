@@ -97,8 +97,8 @@ func (b Batch) SetPartitionLeaderEpoch(epoch int32) { b.put32(leaderEpochAt, epo
 // ChecksumOK recomputes CRC-32C over attributes to the end.
 func (b Batch) ChecksumOK() bool { return b.storedChecksum() == b.checksum() }
 
-// ChecksumFrom is where in a batch the bytes begin that its checksum covers; AddToChecksum goes on with the next of them, from 0,
-// and ChecksumIs compares: together ChecksumOK for a batch that is not in memory as a whole.
+// ChecksumFrom is where in a batch the bytes begin that its checksum covers; AddToChecksum goes on with the next of
+// them, from 0, and ChecksumIs compares: together ChecksumOK for a batch that is not in memory as a whole.
 const ChecksumFrom = attributesAt
 
 func AddToChecksum(sum uint32, p []byte) uint32 { return crc32.Update(sum, castagnoli, p) }

@@ -1,5 +1,5 @@
-// Package acl decides what a principal may do. It is pure: the ACLs are those of a metadata image. The rules are those of
-// Kafka's StandardAuthorizer.
+// Package acl decides what a principal may do. It is pure: the ACLs are those of a metadata image. The rules are those
+// of Kafka's StandardAuthorizer.
 package acl
 
 import (

@@ -8,7 +8,8 @@ import (
 	"grete/cluster/metadata"
 )
 
-// FuzzNames holds the index against the rules that read every ACL, for names of any bytes; and a filter by name against both.
+// FuzzNames holds the index against the rules that read every ACL, for names of any bytes; and a filter by name against
+// both.
 func FuzzNames(f *testing.F) {
 	f.Add("a", "ab", "abc", "User:ann", "h", byte(3))
 	f.Add("", "*", "\xff\xfe", "User:*", "*", byte(7))

@@ -11,8 +11,8 @@ import (
 	"grete/internal/metrics"
 )
 
-// startAdmin serves health and profiles, and what the process measures of itself, from the beginning of the start on. The address that nobody asked for may
-// be taken, by another broker of this machine: that is no reason not to start.
+// startAdmin serves health and profiles, and what the process measures of itself, from the beginning of the start on.
+// The address that nobody asked for may be taken, by another broker of this machine: that is no reason not to start.
 func (n *Node) startAdmin(context.Context) error {
 	n.onStop("admin", n.stopAdmin)
 	address := n.o.Config.Text("admin.listen")

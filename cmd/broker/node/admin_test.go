@@ -92,7 +92,8 @@ func TestMetricsAreDocumented(t *testing.T) {
 	}
 }
 
-// Profiles are beside the metrics where only this machine gets, on an address of their own where they are wanted, else nowhere.
+// Profiles are beside the metrics where only this machine gets, on an address of their own where they are wanted, else
+// nowhere.
 func TestProfilesAreApart(t *testing.T) {
 	for _, tt := range []struct {
 		listen, pprof         string
@@ -145,7 +146,8 @@ func getAs(t *testing.T, url, token string) int {
 	return resp.StatusCode
 }
 
-// An HTTP listener that other machines reach wants TLS or a token; with a token everything but health and readiness is for those that have it.
+// An HTTP listener that other machines reach wants TLS or a token; with a token everything but health and readiness is
+// for those that have it.
 func TestAdminBeyondThisMachine(t *testing.T) {
 	for _, property := range []string{"admin.listen=0.0.0.0:0", "admin.pprof.listen=0.0.0.0:0"} {
 		n, err := Start(t.Context(), options(t, vfs.NewMem(), property))

@@ -35,8 +35,8 @@ func (c *nodes) grant(op kmsg.ACLOperation, t kmsg.ACLResourceType, name string)
 	}
 }
 
-// With an authorizer and not one ACL for themselves, nodes are a cluster: they have proven to be its nodes. They replicate, commit transactions that
-// reach over brokers, and elect; a client may do what an ACL says.
+// With an authorizer and not one ACL for themselves, nodes are a cluster: they have proven to be its nodes. They
+// replicate, commit transactions that reach over brokers, and elect; a client may do what an ACL says.
 func TestNodesNeedNoACL(t *testing.T) {
 	c := newNodes(t, 3, standardAuthorizer, "min.insync.replicas=2")
 	c.start(0, 1, 2)
@@ -73,8 +73,8 @@ func TestNodesNeedNoACL(t *testing.T) {
 	}
 }
 
-// Who has not proven to be a node, and has no right to act as one, gets nothing of the quorum's and registers nothing, not even for itself; without an
-// authorizer it may join as an observer.
+// Who has not proven to be a node, and has no right to act as one, gets nothing of the quorum's and registers nothing,
+// not even for itself; without an authorizer it may join as an observer.
 func TestStrangersDoNotJoinAuthorizedClusters(t *testing.T) {
 	c := newNodes(t, 1, standardAuthorizer)
 	c.start(0)

@@ -194,8 +194,8 @@ func aclsFor(topic string, principals ...string) *kmsg.CreateACLsRequest {
 	return req
 }
 
-// removesOne checks that nothing but the ACL that is named goes. Meanwhile the client has the right to change ACLs, with
-// which it could write markers, too.
+// removesOne checks that nothing but the ACL that is named goes. Meanwhile the client has the right to change ACLs,
+// with which it could write markers, too.
 func removesOne(f *front, listener string) int16 {
 	had := f.n.image().ACLCount()
 	f.nodes.grantTo("User:*", kmsg.ACLOperationAlter, kmsg.ACLResourceTypeCluster, "kafka-cluster")

@@ -154,8 +154,8 @@ func (f *front) closes(listener string, req kmsg.Request, past bool) {
 	}
 }
 
-// Each row of the table at each kind of listener: before TLS and before SASL it closes the connection, after them it has
-// Kafka's error; the next good client is served, and no path outside the data directory is touched.
+// Each row of the table at each kind of listener: before TLS and before SASL it closes the connection, after them it
+// has Kafka's error; the next good client is served, and no path outside the data directory is touched.
 func TestBadInput(t *testing.T) {
 	f := newFront(t)
 	maker := f.dial("PLAINTEXT")

@@ -103,7 +103,8 @@ func (n *Node) probe(ctx context.Context, address string) error {
 	return nc.Close()
 }
 
-// answering asks who is where a member of the quorum is known to listen, as this node is configured and as the member has told.
+// answering asks who is where a member of the quorum is known to listen, as this node is configured and as the member
+// has told.
 func (n *Node) answering(ctx context.Context, m raftlog.Member) []controller.Answer {
 	var addresses []string
 	for _, v := range n.o.Config.Voters {
@@ -135,8 +136,9 @@ func (n *Node) handOver(context.Context) error {
 	return nil
 }
 
-// Leave is the beginning of Stop, once: partitions go to other brokers, the quorum to another voter. A node that is alone has nobody to give to. This node
-// goes on serving its part of the quorum until Stop, so that nodes that stop together leave one after the other, and each is heard.
+// Leave is the beginning of Stop, once: partitions go to other brokers, the quorum to another voter. A node that is
+// alone has nobody to give to. This node goes on serving its part of the quorum until Stop, so that nodes that stop
+// together leave one after the other, and each is heard.
 func (n *Node) Leave(ctx context.Context) { n.leaving.Do(func() { n.leave(ctx) }) }
 
 func (n *Node) leave(ctx context.Context) {

@@ -108,7 +108,8 @@ func (w *wire) bind(network, address string) (ports.Port, error) {
 	return cuttablePort{p, w}, err
 }
 
-// nextPort goes through ports below those that the system gives to connections: a node's port must be free again after its restart.
+// nextPort goes through ports below those that the system gives to connections: a node's port must be free again after
+// its restart.
 var nextPort = 15000 + os.Getpid()%1000*10
 
 // freePorts are ports that nobody listens on.
@@ -238,8 +239,8 @@ func (c *nodes) create(i int, name string, replicas int16) error {
 	return kerr.ErrorForCode(resp.(*kmsg.CreateTopicsResponse).Topics[0].ErrorCode)
 }
 
-// Three processes with one list of voters are one cluster: the same id, one controller, every broker in service, and what one creates the
-// others know when they answer.
+// Three processes with one list of voters are one cluster: the same id, one controller, every broker in service, and
+// what one creates the others know when they answer.
 func TestThreeNodesAreOneCluster(t *testing.T) {
 	c := newNodes(t, 3)
 	c.start(0, 1, 2)
@@ -292,8 +293,9 @@ func (c *nodes) requireQuorum(i int) {
 	}
 }
 
-// The controller vanishes: another one takes over and answers within two seconds, fences it, and lets others lead what it led. When it
-// comes back it follows, has missed nothing, and leads again what it led by preference once it is in sync.
+// The controller vanishes: another one takes over and answers within two seconds, fences it, and lets others lead what
+// it led. When it comes back it follows, has missed nothing, and leads again what it led by preference once it is in
+// sync.
 func TestControllerIsCutOff(t *testing.T) {
 	c := newNodes(t, 3, "leader.imbalance.check.interval.seconds=1")
 	c.start(0, 1, 2)
@@ -348,7 +350,8 @@ func (c *nodes) createOn(i int, name string, replicas int16) error {
 	return err
 }
 
-// Without a quorum a change fails in its time, with an error that clients retry; reads go on. All nodes back: nothing is lost.
+// Without a quorum a change fails in its time, with an error that clients retry; reads go on. All nodes back: nothing
+// is lost.
 func TestQuorumIsLostAndAllRestart(t *testing.T) {
 	c := newNodes(t, 3)
 	c.start(0, 1, 2)

@@ -12,8 +12,9 @@ import (
 	"grete/protocol/batch"
 )
 
-// A transaction whose markers cannot be written yet, because a broker is away, keeps its producer's next one from beginning: a leader that
-// asks a coordinator on another broker passes CONCURRENT_TRANSACTIONS on, which the client retries until it may.
+// A transaction whose markers cannot be written yet, because a broker is away, keeps its producer's next one from
+// beginning: a leader that asks a coordinator on another broker passes CONCURRENT_TRANSACTIONS on, which the client
+// retries until it may.
 func TestNextTransactionWaitsForMarkers(t *testing.T) {
 	c := newNodes(t, 3, "transaction.state.log.num.partitions=1", "auto.leader.rebalance.enable=false")
 	c.start(0, 1, 2)

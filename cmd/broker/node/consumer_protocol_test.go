@@ -10,8 +10,8 @@ import (
 	"grete/internal/vfs"
 )
 
-// Without the consumer protocol, in the broker's configuration or by the cluster's feature, its two requests are not supported (35), and are again when
-// the feature is back.
+// Without the consumer protocol, in the broker's configuration or by the cluster's feature, its two requests are not
+// supported (35), and are again when the feature is back.
 func TestConsumerProtocolIsOff(t *testing.T) {
 	t.Run("group.coordinator.rebalance.protocols", func(t *testing.T) {
 		n := start(t, options(t, vfs.NewMem(), "group.coordinator.rebalance.protocols=classic"))

@@ -112,9 +112,9 @@ func (n *Node) resign(p *replica.Partition, epoch int32) {
 	}
 }
 
-// applyImage follows the metadata from this run's registration on, beginning with all of it: what a start replays before is history, in which
-// this broker may have led, and logs may have belonged to other topics of the same names. First the partitions, then
-// the groups.
+// applyImage follows the metadata from this run's registration on, beginning with all of it: what a start replays
+// before is history, in which this broker may have led, and logs may have belonged to other topics of the same names.
+// First the partitions, then the groups.
 func (n *Node) applyImage(old, im *metadata.Image, delta metadata.Delta) {
 	if !n.o.Config.IsBroker {
 		if configuresBrokers(delta) {

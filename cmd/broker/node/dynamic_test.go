@@ -19,8 +19,8 @@ import (
 	"grete/internal/vfs"
 )
 
-// idle are properties that may be changed though nothing here reads them, for what they belong to is switched off and cannot be switched on; a Kafka
-// that has it switched off reads them as little.
+// idle are properties that may be changed though nothing here reads them, for what they belong to is switched off and
+// cannot be switched on; a Kafka that has it switched off reads them as little.
 var idle = map[string]string{
 	"remote.": "tiered storage", "log.local.retention.": "tiered storage", "log.remote.copy.": "tiered storage", "local.retention.": "tiered storage",
 	"follower.fetch.last.tiered.offset.enable": "tiered storage",
@@ -90,8 +90,9 @@ var candidates = []string{
 	"PLAINTEXT:PLAINTEXT,X:PLAINTEXT", "/data", "a.B", "required", "PLAIN", "client_id=a", "3000", "1@a:9093", "DISABLED", "consumer", "classic", "broker", "ES256", "SSL",
 }
 
-// Every property that may be changed while the broker runs is walked over, on one broker and on all: the change is in the hands of its readers when it
-// is answered and goes away with it, or it is refused and nothing is stored, or it belongs to what is switched off.
+// Every property that may be changed while the broker runs is walked over, on one broker and on all: the change is in
+// the hands of its readers when it is answered and goes away with it, or it is refused and nothing is stored, or it
+// belongs to what is switched off.
 func TestEveryDynamicPropertyIsAppliedOrRefused(t *testing.T) {
 	o := options(t, vfs.NewMem())
 	o.Memory = memory.New(8 << 30) // none of the candidates is cut to a share of it
@@ -201,7 +202,8 @@ func isDefault(kind kmsg.ConfigResourceType, d *config.Def, value string) bool {
 	return text == value
 }
 
-// Limits of connections that were changed while the broker ran are enforced at once, for one broker and for all, and after a restart.
+// Limits of connections that were changed while the broker ran are enforced at once, for one broker and for all, and
+// after a restart.
 func TestConnectionLimitsAreEnforced(t *testing.T) {
 	for _, resource := range []string{"1", ""} {
 		fs := vfs.NewMem()

@@ -42,11 +42,11 @@ func copier(ctx context.Context, t testing.TB, n *Node) {
 	}
 }
 
-// A consumer copies records in transactions; the broker is killed on the way, and another copier goes on: every record is
-// copied once, as read_committed shows it.
+// A consumer copies records in transactions; the broker is killed on the way, and another copier goes on: every record
+// is copied once, as read_committed shows it.
 func TestExactlyOnceAcrossAKill(t *testing.T) {
-	// A session asks for its offsets before it fences its predecessor, so that it waits for that one's open transaction to
-	// time out, and a member waits for its predecessor's session.
+	// A session asks for its offsets before it fences its predecessor, so that it waits for that one's open transaction
+	// to time out, and a member waits for its predecessor's session.
 	soon := []string{"group.min.session.timeout.ms=100", "transaction.abort.timed.out.transaction.cleanup.interval.ms=100"}
 	const records = 150
 	fs := vfs.NewMem()

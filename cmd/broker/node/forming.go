@@ -22,8 +22,8 @@ import (
 // errNoMetadataLog: a node that has been part of a cluster has lost its vote with its metadata log.
 var errNoMetadataLog = errors.New("the metadata log is gone")
 
-// seeds are where others may know the cluster: controller.quorum.voters, by id, else controller.quorum.bootstrap.servers, in their order, else
-// what gossip has found. None for a node that is alone.
+// seeds are where others may know the cluster: controller.quorum.voters, by id, else
+// controller.quorum.bootstrap.servers, in their order, else what gossip has found. None for a node that is alone.
 func (n *Node) seeds() []cluster.Seed {
 	if n.o.Config.Finds() {
 		return n.found()
@@ -129,8 +129,8 @@ func (n *Node) findMetadataDir() string {
 
 func metadataLogDir(dir string) string { return path.Join(dir, controller.LogID.String()) }
 
-// checkMetadataLog refuses a directory that has been of a cluster, and whose metadata log is gone: with its vote forgotten the node could
-// help to elect two leaders.
+// checkMetadataLog refuses a directory that has been of a cluster, and whose metadata log is gone: with its vote
+// forgotten the node could help to elect two leaders.
 func (n *Node) checkMetadataLog(clusterID string) error {
 	meta, err := logstore.ReadMetaProperties(n.o.FS, n.metadataDir)
 	if err != nil || meta.DirectoryID == metadata.ZeroUUID {
@@ -143,7 +143,8 @@ func (n *Node) checkMetadataLog(clusterID string) error {
 		"--controller-id %d --controller-directory-id %v) and remove meta.properties", errNoMetadataLog, n.metadataDir, clusterID, n.o.Config.NodeID, metadata.UUID(meta.DirectoryID))
 }
 
-// clusterOnDisk is the id in the first directory that has one, "" when none has. Contradictions among directories are the store's to find.
+// clusterOnDisk is the id in the first directory that has one, "" when none has. Contradictions among directories are
+// the store's to find.
 func (n *Node) clusterOnDisk() (string, error) {
 	for _, dir := range n.o.Config.LogDirs {
 		m, err := logstore.ReadMetaProperties(n.o.FS, dir)
@@ -163,8 +164,8 @@ func (n *Node) newClusterID() string {
 	return uuid.New(n.random).String()
 }
 
-// beginMetadataLog is told the id of each new directory: in that of the metadata log a quorum begins with this node, or the node waits to
-// be made a member of one.
+// beginMetadataLog is told the id of each new directory: in that of the metadata log a quorum begins with this node, or
+// the node waits to be made a member of one.
 func (n *Node) beginMetadataLog(dir string, id [16]byte) error {
 	if dir != n.metadataDir {
 		return nil

@@ -13,8 +13,8 @@ import (
 	"grete/internal/vfs"
 )
 
-// The disk of one of two followers is full: writes to all replicas go on within seconds, not after replica.lag.time.max.ms. Once there is room
-// the follower is in sync again.
+// The disk of one of two followers is full: writes to all replicas go on within seconds, not after
+// replica.lag.time.max.ms. Once there is room the follower is in sync again.
 func TestFullFollowerHoldsNobodyUp(t *testing.T) {
 	c := newNodes(t, 3, "min.insync.replicas=2", "auto.leader.rebalance.enable=false")
 	disks := make([]*vfs.Faulty, 3)

@@ -80,8 +80,8 @@ func (n *Node) gossipSockets(l config.Listener) (net.Listener, net.PacketConn, e
 	return streams, packets, nil
 }
 
-// gossipAddress is where others reach this node's gossip: where it listens, or, when that is everywhere, the address that a route to a seed
-// begins with.
+// gossipAddress is where others reach this node's gossip: where it listens, or, when that is everywhere, the address
+// that a route to a seed begins with.
 func (n *Node) gossipAddress(ctx context.Context, l config.Listener, join []string) (net.IP, error) {
 	if host := n.o.Config.Gossip.Advertise; host != "" {
 		return lookup(ctx, host)
@@ -158,8 +158,8 @@ func (n *Node) found() []cluster.Seed {
 	return out
 }
 
-// foundAt is where a node says by gossip that its controller listener is, "" when it does not, or when whoever forges gossip could say so: a
-// voter is known by its address (docs/adr/0009).
+// foundAt is where a node says by gossip that its controller listener is, "" when it does not, or when whoever forges
+// gossip could say so: a voter is known by its address (docs/adr/0009).
 func (n *Node) foundAt(id int32) string {
 	if n.membership == nil || n.o.Config.Gossip.Key == nil {
 		return ""
@@ -185,8 +185,8 @@ func (n *Node) unjoined() []cluster.Unjoined {
 	return n.membership.Unjoined()
 }
 
-// expected says whether this node is one of those that begin the cluster and vote: of the lowest ids, while there are voters to come, and with
-// the gossip.expect of the voters.
+// expected says whether this node is one of those that begin the cluster and vote: of the lowest ids, while there are
+// voters to come, and with the gossip.expect of the voters.
 func (n *Node) expected(ctx context.Context) (bool, error) {
 	expect := int(n.o.Config.Gossip.Expect)
 	seeds := n.found()
@@ -197,8 +197,8 @@ func (n *Node) expected(ctx context.Context) (bool, error) {
 	return n.agreed(ctx)
 }
 
-// agreed asks the voters how many they expect, until one has answered. A node that expects another number has no part in the beginning of their
-// cluster: that it votes could cost the quorum.
+// agreed asks the voters how many they expect, until one has answered. A node that expects another number has no part
+// in the beginning of their cluster: that it votes could cost the quorum.
 func (n *Node) agreed(ctx context.Context) (bool, error) {
 	mine := n.o.Config.Gossip.Expect
 	pace := newPace(n.o.Clock)
@@ -235,8 +235,8 @@ func (n *Node) askExpect(ctx context.Context) (expects []int32) {
 	return expects
 }
 
-// checkDoubtful asks the nodes that gossip keeps out: one of this node's id that lives, or of another cluster where nobody is of this one, is in
-// the way. What gossip alone says of them counts for nothing.
+// checkDoubtful asks the nodes that gossip keeps out: one of this node's id that lives, or of another cluster where
+// nobody is of this one, is in the way. What gossip alone says of them counts for nothing.
 func (n *Node) checkDoubtful(ctx context.Context, clusterID string) error {
 	if n.membership == nil {
 		return nil

@@ -55,7 +55,8 @@ func forgedDeath(id int, incarnation uint32) []byte {
 	return b.Bytes()
 }
 
-// Gossip alone never changes a leader or an ISR: half of all packets are lost, and somebody tells everybody that everybody is dead.
+// Gossip alone never changes a leader or an ISR: half of all packets are lost, and somebody tells everybody that
+// everybody is dead.
 func TestGossipChangesNothing(t *testing.T) {
 	c := newNodes(t, 3, "broker.silence.patience.ms=500") // it ends while the test lasts
 	at := c.gossiping(nil)
@@ -171,8 +172,8 @@ func newFinders(t *testing.T, count, expect int, key string, more ...string) (*n
 	return c, at
 }
 
-// Three nodes that expect three find each other, agree on one cluster and vote; a fourth that comes later follows. All stop and start again on other
-// controller ports, and are the same cluster.
+// Three nodes that expect three find each other, agree on one cluster and vote; a fourth that comes later follows. All
+// stop and start again on other controller ports, and are the same cluster.
 func TestNodesFormByGossip(t *testing.T) {
 	c, _ := newFinders(t, 4, 3, base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("k"), 32)))
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
@@ -220,8 +221,8 @@ func (c *nodes) requireVoters(want ...int32) {
 	})
 }
 
-// A second node of an id, a node of another cluster and one whose directory was emptied are refused, and say why in one line. The cluster does not
-// notice.
+// A second node of an id, a node of another cluster and one whose directory was emptied are refused, and say why in one
+// line. The cluster does not notice.
 func TestGossipRefusesNodes(t *testing.T) {
 	c, at := newFinders(t, 3, 3, "")
 	c.start(0, 1, 2)
@@ -298,8 +299,9 @@ func (c *nodes) logs(i int) *logged {
 	return l
 }
 
-// A node with another gossip.expect than the cluster's gets no vote: one that comes new is refused, one that has followed goes on to follow. One of
-// those that began it, which is without its vote as if it had been stopped before it got it, gets it.
+// A node with another gossip.expect than the cluster's gets no vote: one that comes new is refused, one that has
+// followed goes on to follow. One of those that began it, which is without its vote as if it had been stopped before it
+// got it, gets it.
 func TestOnlyThoseExpectedVote(t *testing.T) {
 	c, _ := newFinders(t, 4, 3, "")
 	log := c.logs(2)

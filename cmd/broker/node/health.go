@@ -8,7 +8,8 @@ import (
 	"grete/protocol"
 )
 
-// troubleLasts is how long readiness tells of what was refused last: whether it would be again is not known before it is tried.
+// troubleLasts is how long readiness tells of what was refused last: whether it would be again is not known before it
+// is tried.
 const troubleLasts = 30 * time.Second
 
 var (

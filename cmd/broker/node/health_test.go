@@ -29,7 +29,8 @@ func produceOnce(t *testing.T, cl *kgo.Client) kmsg.ProduceResponseTopicPartitio
 	return answer
 }
 
-// A full disk and a lack of descriptors are told: by the answer, one line, a gauge and readiness, which goes back by itself.
+// A full disk and a lack of descriptors are told: by the answer, one line, a gauge and readiness, which goes back by
+// itself.
 func TestWhatTheMachineLacksIsTold(t *testing.T) {
 	for _, tt := range []struct {
 		lack        error
@@ -132,8 +133,8 @@ func TestFullOfConnections(t *testing.T) {
 	}
 }
 
-// Two of three killed: the third is not ready, its gauges say what nobody leads and what cannot be written, and writes with acks=all fail. It does not wait for
-// anybody when it stops.
+// Two of three killed: the third is not ready, its gauges say what nobody leads and what cannot be written, and writes
+// with acks=all fail. It does not wait for anybody when it stops.
 func TestReadinessNeedsAController(t *testing.T) {
 	c := newNodes(t, 3)
 	properties := []string{"offsets.topic.replication.factor=1", "transaction.state.log.replication.factor=1", "min.insync.replicas=2", "replica.lag.time.max.ms=1000"}

@@ -27,7 +27,8 @@ const (
 // errNotAdmitted: the quorum refuses this node, and will refuse it again.
 var errNotAdmitted = errors.New("the metadata quorum refuses this node")
 
-// errInUse: the quorum has heard of another node of this one's id a short time ago, which may have been this node's former life.
+// errInUse: the quorum has heard of another node of this one's id a short time ago, which may have been this node's
+// former life.
 var errInUse = errors.New("not let into the metadata quorum yet")
 
 // errUnanswered: a node did not answer within joinTimeout.
@@ -52,8 +53,9 @@ func (n *Node) members() raftlog.Members {
 	return nil
 }
 
-// controllerAddress is where a node's controller listener is: as this node's configuration says, else as the node has told the quorum, or, when it
-// may have moved since, as gossip says: one after the other, so that neither an old address nor a forged one keeps nodes apart.
+// controllerAddress is where a node's controller listener is: as this node's configuration says, else as the node has
+// told the quorum, or, when it may have moved since, as gossip says: one after the other, so that neither an old
+// address nor a forged one keeps nodes apart.
 func (n *Node) controllerAddress(id int32) (string, bool) {
 	for _, v := range n.o.Config.Voters {
 		if v.ID == id {
@@ -86,7 +88,8 @@ func (n *Node) memberDirectory(id int32) metadata.UUID {
 	return m.DirectoryID
 }
 
-// enterQuorum makes this node a member of the quorum, unless it is one as it is, and a voter if it is to be one. A node that begins the quorum is both.
+// enterQuorum makes this node a member of the quorum, unless it is one as it is, and a voter if it is to be one. A node
+// that begins the quorum is both.
 func (n *Node) enterQuorum(ctx context.Context) error {
 	self := raftlog.Member{NodeID: n.o.Config.NodeID, DirectoryID: n.directoryID(), Listeners: n.controllerEndpoints()}
 	now, known := n.members().Find(self.NodeID)
@@ -112,7 +115,8 @@ func (n *Node) enterQuorum(ctx context.Context) error {
 	return n.vote(ctx, self)
 }
 
-// warnAlone names what is not obvious where a node is told of others, and its directories are of a cluster that is this node alone.
+// warnAlone names what is not obvious where a node is told of others, and its directories are of a cluster that is this
+// node alone.
 func (n *Node) warnAlone() {
 	if n.begins || !n.o.Config.Finds() || n.o.Config.Gossip.Expect == 1 || len(n.members()) > 1 {
 		return
@@ -190,15 +194,15 @@ func (n *Node) awaitNews(ctx context.Context, news <-chan struct{}) error {
 	}
 }
 
-// emptied says whether this node has nothing of the metadata log, though it is one of those that vote by themselves: controller.quorum.voters names it,
-// gossip.expect counts it, or controller.quorum.auto.join.enable is on.
+// emptied says whether this node has nothing of the metadata log, though it is one of those that vote by themselves:
+// controller.quorum.voters names it, gossip.expect counts it, or controller.quorum.auto.join.enable is on.
 func (n *Node) emptied() bool {
 	votes := n.o.Config.Joins() || n.o.Config.IsController && n.o.Config.Gossip.Expect > 0
 	return votes && len(n.members()) == 0 && n.store.Log(controller.LogID).EndOffset() == 0
 }
 
-// inUsePatience is how long this node waits until its id is free: a former life is believed in for a session, which begins again when the quorum gets
-// another leader.
+// inUsePatience is how long this node waits until its id is free: a former life is believed in for a session, which
+// begins again when the quorum gets another leader.
 func (n *Node) inUsePatience() time.Duration {
 	return 2*millis(n.o.Config.Int("broker.session.timeout.ms")) + joinTimeout
 }

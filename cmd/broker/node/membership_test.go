@@ -197,7 +197,8 @@ func (c *nodes) addVoter(i int, m raftlog.Member) error {
 	return kerr.ErrorForCode(resp.(*kmsg.AddRaftVoterResponse).ErrorCode)
 }
 
-// Voters come and go while the cluster runs, the leader among them; what an emptied one was is taken out, and it comes anew.
+// Voters come and go while the cluster runs, the leader among them; what an emptied one was is taken out, and it comes
+// anew.
 func TestVotersComeAndGo(t *testing.T) {
 	c := emptyCluster(t)
 	at := freePorts(t, 4)
@@ -272,8 +273,8 @@ func atController[R kmsg.Response](t *testing.T, address string, version int16, 
 	return resp.(R)
 }
 
-// A controller listener answers clients as Kafka's does: it names controllers, tells of the quorum with ids, times and addresses, decides where the node
-// leads, and sends clients on where it does not.
+// A controller listener answers clients as Kafka's does: it names controllers, tells of the quorum with ids, times and
+// addresses, decides where the node leads, and sends clients on where it does not.
 func TestControllerListenerServesClients(t *testing.T) {
 	c := newNodes(t, 3)
 	c.add("process.roles=broker", "controller.quorum.voters="+c.options[0].Config.Text("controller.quorum.voters"))

@@ -30,8 +30,8 @@ func moveTo(t *testing.T, cl *kgo.Client, broker int, topic, dir string) int16 {
 	return resp.Topics[0].Partitions[0].ErrorCode
 }
 
-// A log moves to and fro between directories under an idempotent producer: nothing is lost, doubled or refused, the controller knows where it is,
-// and so does the next start.
+// A log moves to and fro between directories under an idempotent producer: nothing is lost, doubled or refused, the
+// controller knows where it is, and so does the next start.
 func TestLogMovesUnderLoad(t *testing.T) {
 	disk := vfs.NewMem()
 	o := options(t, disk, "log.dirs=/a,/b", "log.segment.bytes=1048576")

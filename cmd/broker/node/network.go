@@ -126,8 +126,8 @@ func (n *Node) beginLimiting(server *protocol.Server) {
 	n.limitConnections(n.controller.Image())
 }
 
-// bufferBytes is -1, the system's choice, unless somebody chose: Kafka's default of 100 KiB switches off the kernel's own
-// tuning, which costs a fifth of the CPU of produces of 64 KiB (measured on loopback).
+// bufferBytes is -1, the system's choice, unless somebody chose: Kafka's default of 100 KiB switches off the kernel's
+// own tuning, which costs a fifth of the CPU of produces of 64 KiB (measured on loopback).
 func bufferBytes(l config.Layers, name string) int {
 	if _, chosen := l.Static[name]; !chosen {
 		return -1

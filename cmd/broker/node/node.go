@@ -115,8 +115,8 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 	return n, nil
 }
 
-// steps are those of Start. The admin listener comes first, so that whoever watches the node sees what it waits for; clients are let in last. A
-// controller alone has no logs but the metadata's, and no clients.
+// steps are those of Start. The admin listener comes first, so that whoever watches the node sees what it waits for;
+// clients are let in last. A controller alone has no logs but the metadata's, and no clients.
 func (n *Node) steps() []step {
 	broker := n.o.Config.IsBroker
 	all := []struct {

@@ -32,7 +32,8 @@ type issuerKeys struct {
 	refresh, backoff, maxBackoff time.Duration
 }
 
-// bearerOf makes the rules for tokens on a listener. The keys are read before anybody comes in, and again and again until the node stops.
+// bearerOf makes the rules for tokens on a listener. The keys are read before anybody comes in, and again and again
+// until the node stops.
 func (n *Node) bearerOf(ctx context.Context, l config.Listener) (*sasl.TokenRules, error) {
 	cfg := n.o.Config
 	if principal, skew, unsecured := cfg.Unsecured(l); unsecured {

@@ -48,7 +48,8 @@ func (i issuer) token(t *testing.T, lifetime time.Duration) string {
 	return text
 }
 
-// Tokens are taken by the keys of a file or an address; when the issuer changes its keys, a token that names the new one has them read.
+// Tokens are taken by the keys of a file or an address; when the issuer changes its keys, a token that names the new
+// one has them read.
 func TestOAuthBearerListener(t *testing.T) {
 	first, second := newIssuer(t, "1"), newIssuer(t, "2")
 	var keys atomic.Value
@@ -101,7 +102,8 @@ func TestOAuthBearerListener(t *testing.T) {
 	}
 }
 
-// Nodes log in to each other with tokens of an issuer, of a file, or without a signature where that is asked for, over the end of tokens; the log has no secret.
+// Nodes log in to each other with tokens of an issuer, of a file, or without a signature where that is asked for, over
+// the end of tokens; the log has no secret.
 func TestOAuthBearerBetweenNodes(t *testing.T) {
 	const unsecuredServer = "org.apache.kafka.common.security.oauthbearer.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler"
 	i := newIssuer(t, "1")

@@ -96,8 +96,8 @@ func TestOtherDirectoriesGoOn(t *testing.T) {
 	_ = n.Stop(ctx)
 }
 
-// One of two directories of one of three brokers can only be read from now on: what it led is led by others, who have all that was
-// acknowledged, and writes go on. What is in the other directory stays where it is.
+// One of two directories of one of three brokers can only be read from now on: what it led is led by others, who have
+// all that was acknowledged, and writes go on. What is in the other directory stays where it is.
 func TestLeadershipLeavesAReadOnlyDirectory(t *testing.T) {
 	c := newNodes(t, 3, "log.dirs=/a,/b", "min.insync.replicas=2", "auto.leader.rebalance.enable=false")
 	disks := make([]*vfs.Faulty, 3)

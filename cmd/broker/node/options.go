@@ -31,16 +31,19 @@ type Options struct {
 	Memory *memory.Ledger
 	// Listen opens a socket for other nodes; nil means net.Listen.
 	Listen func(network, address string) (net.Listener, error)
-	// Bind takes a port for clients, who are let in when the broker can serve them; nil means ports.Bind, or Listen where that is given.
+	// Bind takes a port for clients, who are let in when the broker can serve them; nil means ports.Bind, or Listen
+	// where that is given.
 	Bind func(network, address string) (ports.Port, error)
-	// ListenPacket opens a socket for gossip's packets; nil means net.ListenPacket, but a world with sockets of its own and no packets has no gossip.
+	// ListenPacket opens a socket for gossip's packets; nil means net.ListenPacket, but a world with sockets of its own
+	// and no packets has no gossip.
 	ListenPacket func(network, address string) (net.PacketConn, error)
 	// Dial connects to other nodes; nil means TCP.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 }
 
 const (
-	// handOverTimeout bounds the controlled shutdown; what still leads then is elected elsewhere when this broker is gone.
+	// handOverTimeout bounds the controlled shutdown; what still leads then is elected elsewhere when this broker is
+	// gone.
 	handOverTimeout = 10 * time.Second
 	// closeTimeout bounds a part's stop when the caller's context does not.
 	closeTimeout = 10 * time.Second

@@ -59,8 +59,8 @@ func (p *progress) pending() error {
 // slowestLines is the longest interval between two lines of one wait.
 const slowestLines = 10 * time.Minute
 
-// pace spaces the log lines of one wait: the first one when it has lasted for loggedWait, the others after intervals that
-// double, whatever the reason has become meanwhile.
+// pace spaces the log lines of one wait: the first one when it has lasted for loggedWait, the others after intervals
+// that double, whatever the reason has become meanwhile.
 type pace struct {
 	clock    clock.Clock
 	began    time.Time

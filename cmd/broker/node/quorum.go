@@ -16,8 +16,8 @@ import (
 	"grete/protocol"
 )
 
-// quorum is what this node serves to the other nodes of the metadata quorum: from the start what it knows of the cluster, the rest
-// once its controller runs.
+// quorum is what this node serves to the other nodes of the metadata quorum: from the start what it knows of the
+// cluster, the rest once its controller runs.
 type quorum struct {
 	*cluster.Knowledge
 	peers      atomic.Pointer[raftlog.Peers]

@@ -24,8 +24,8 @@ func (c *nodes) bytesOut(i int, topic string) int64 {
 	return c.running[i].metrics.Topics.Topic(topic).BytesOut.Load()
 }
 
-// A consumer with a rack reads from the replica in it (KIP-392): all that is committed, while it is written; and from another one when
-// that replica is gone.
+// A consumer with a rack reads from the replica in it (KIP-392): all that is committed, while it is written; and from
+// another one when that replica is gone.
 func TestConsumersReadFromTheirRack(t *testing.T) {
 	c := racked(t)
 	if err := c.create(0, "near", 3); err != nil {

@@ -198,7 +198,8 @@ func (m *requestMaker) keepMember(id string) {
 // answerPatience is longer than whatever the requests ask the broker to wait.
 const answerPatience = 15 * time.Second
 
-// exchange sends a request and reads its answer; io.EOF when the broker closed instead. acks=0 has no answer: it returns nil.
+// exchange sends a request and reads its answer; io.EOF when the broker closed instead. acks=0 has no answer: it
+// returns nil.
 func exchange(nc net.Conn, req kmsg.Request, correlation int32) (kmsg.Response, error) {
 	frame := kmsg.NewRequestFormatter(kmsg.FormatterClientID("random")).AppendRequest(nil, req, correlation)
 	_ = nc.SetDeadline(time.Now().Add(answerPatience))
@@ -230,8 +231,8 @@ func decodeAnswer(req kmsg.Request, body []byte) (kmsg.Response, error) {
 	return resp, resp.ReadFrom(body)
 }
 
-// play sends random requests over one connection after another. It stops with an error when a request is neither answered nor
-// refused by a closed connection, or when its answer cannot be decoded.
+// play sends random requests over one connection after another. It stops with an error when a request is neither
+// answered nor refused by a closed connection, or when its answer cannot be decoded.
 func (m *requestMaker) play(addr string, requests int) error {
 	var nc net.Conn
 	for i := range requests {
@@ -308,8 +309,8 @@ func TestRandomRequests(t *testing.T) {
 	assertServes(t, n, "after")
 }
 
-// FuzzBodies gives handlers bodies that began as good requests. The broker must end each connection by itself after the peer's
-// end, and answer a good request on the next.
+// FuzzBodies gives handlers bodies that began as good requests. The broker must end each connection by itself after the
+// peer's end, and answer a good request on the next.
 func FuzzBodies(f *testing.F) {
 	m := newRequestMaker(1)
 	for range 500 {

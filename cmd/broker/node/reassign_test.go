@@ -40,8 +40,8 @@ func reassignments(t *testing.T, cl *kgo.Client) []kmsg.ListPartitionReassignmen
 	return resp.Topics
 }
 
-// A partition moves from broker to broker while it is written to: new replicas fetch everything, old ones give up their logs, and what was
-// acknowledged stays. A move that cannot end, because a broker is gone, can be cancelled.
+// A partition moves from broker to broker while it is written to: new replicas fetch everything, old ones give up their
+// logs, and what was acknowledged stays. A move that cannot end, because a broker is gone, can be cancelled.
 func TestReplicasMove(t *testing.T) {
 	c := newNodes(t, 3)
 	c.start(0, 1, 2)
@@ -104,7 +104,8 @@ func (c *nodes) readBack(topic string, count int) {
 	})
 }
 
-// requireReplicas waits until a topic's only partition is on these brokers, all in sync and with everything below end, and on no other broker's disk.
+// requireReplicas waits until a topic's only partition is on these brokers, all in sync and with everything below end,
+// and on no other broker's disk.
 func (c *nodes) requireReplicas(topic string, want []int32, end int64) {
 	c.t.Helper()
 	c.eventually(fmt.Sprint("replicas on ", want), func() bool {

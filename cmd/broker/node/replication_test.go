@@ -50,8 +50,8 @@ func (c *nodes) partition(i int, topic string) metadata.Partition {
 	return metadata.Partition{Leader: -1}
 }
 
-// A partition's leader is cut off, twice: writes with acks=all go on with another one, and in the end all that was acknowledged
-// is there, once, on every replica.
+// A partition's leader is cut off, twice: writes with acks=all go on with another one, and in the end all that was
+// acknowledged is there, once, on every replica.
 func TestLeadersFailAndNothingIsLost(t *testing.T) {
 	c := newNodes(t, 3, "min.insync.replicas=2", "replica.lag.time.max.ms=2000")
 	c.start(0, 1, 2)
@@ -97,8 +97,8 @@ func TestLeadersFailAndNothingIsLost(t *testing.T) {
 	}
 }
 
-// Transactions write to partitions and groups led by all three brokers, whose internal topics have three replicas. The broker that leads
-// most is stopped between, and everything committed is read once.
+// Transactions write to partitions and groups led by all three brokers, whose internal topics have three replicas. The
+// broker that leads most is stopped between, and everything committed is read once.
 func TestTransactionsSpanBrokers(t *testing.T) {
 	c := newNodes(t, 3, "offsets.topic.replication.factor=3", "transaction.state.log.replication.factor=3", "transaction.state.log.min.isr=2",
 		"offsets.topic.num.partitions=3", "transaction.state.log.num.partitions=3")

@@ -8,8 +8,8 @@ import (
 	"grete/logstore"
 )
 
-// Between the opening of the logs and the first metadata, which a lost quorum makes long, a topic that keeps everything must not be
-// treated as the defaults would.
+// Between the opening of the logs and the first metadata, which a lost quorum makes long, a topic that keeps everything
+// must not be treated as the defaults would.
 func TestNothingIsDeletedBeforeTheMetadataIsThere(t *testing.T) {
 	n := start(t, options(t, vfs.NewMem(), "log.retention.ms=1000", "log.cleanup.policy=delete,compact"))
 	if !n.logDefaults.Delete || !n.logDefaults.Compact || n.logDefaults.RetentionMs != 1000 {

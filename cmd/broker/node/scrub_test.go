@@ -78,8 +78,8 @@ func (c *nodes) logFiles(i int, topic string) map[string][]byte {
 	return out
 }
 
-// A bit flips in a closed segment of a follower, then of the leader: the replica leaves the ISR, where it led another leads, and it comes back with
-// what the others have. Writes go on.
+// A bit flips in a closed segment of a follower, then of the leader: the replica leaves the ISR, where it led another
+// leads, and it comes back with what the others have. Writes go on.
 func TestDamagedReplicasAreMended(t *testing.T) {
 	c := newNodes(t, 3, append(scrubbing, "min.insync.replicas=2", "auto.leader.rebalance.enable=false")...)
 	c.start(0, 1, 2)

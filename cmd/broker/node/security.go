@@ -235,7 +235,8 @@ func (n *Node) reloadChanged() {
 	}
 }
 
-// replace puts values in force, and reads the files that they name; what fails leaves the old in force. security.mu is held.
+// replace puts values in force, and reads the files that they name; what fails leaves the old in force. security.mu is
+// held.
 func (n *Node) replace(t *listenerTLS, values map[string]string, tell bool) {
 	mapping, err := certs.ParseMapping(values["ssl.principal.mapping.rules"])
 	if err == nil {
@@ -252,7 +253,8 @@ func (n *Node) replace(t *listenerTLS, values map[string]string, tell bool) {
 	}
 }
 
-// configureTLS follows the broker's dynamic configuration. An entry that was written again has the files read again, as in Kafka.
+// configureTLS follows the broker's dynamic configuration. An entry that was written again has the files read again, as
+// in Kafka.
 func (n *Node) configureTLS(im *metadata.Image) {
 	l := n.dynamicLayers(im)
 	n.security.mu.Lock()

@@ -123,7 +123,8 @@ func (s *several) offsetAt(id, replica int32, timestamp int64) kmsg.ListOffsetsR
 	return ask[*kmsg.ListOffsetsResponse](s, id, req).Topics[0].Partitions[0]
 }
 
-// What only a leader answers is refused by followers and by brokers without a replica, who name the leader and where it is (KIP-951).
+// What only a leader answers is refused by followers and by brokers without a replica, who name the leader and where it
+// is (KIP-951).
 func TestOnlyTheLeaderAnswers(t *testing.T) {
 	s := newSeveral(t)
 	for _, c := range []struct {
@@ -239,7 +240,8 @@ func (s *several) deleteRecords(id int32, offset int64, timeoutMs int32) kmsg.De
 	return ask[*kmsg.DeleteRecordsResponse](s, id, req).Topics[0].Partitions[0]
 }
 
-// DeleteRecords is answered once the followers have deleted, too; one that cannot is waited for until the timeout, one that is fenced not at all.
+// DeleteRecords is answered once the followers have deleted, too; one that cannot is waited for until the timeout, one
+// that is fenced not at all.
 func TestDeleteRecordsWaitsForFollowers(t *testing.T) {
 	s := newSeveral(t)
 	starts := func() (out []int64) {

@@ -11,8 +11,8 @@ import (
 	"grete/internal/ports"
 )
 
-// sockets are the ports of the listeners: taken before anything is written, so that one in use costs nothing. Those of the controller listeners
-// listen at once, those for clients when the broker can serve.
+// sockets are the ports of the listeners: taken before anything is written, so that one in use costs nothing. Those of
+// the controller listeners listen at once, those for clients when the broker can serve.
 type sockets struct {
 	byName    map[string][]ports.Port
 	listening map[string][]net.Listener

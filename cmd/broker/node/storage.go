@@ -21,8 +21,8 @@ var (
 	errUnmarked = errors.New("this directory has a meta.properties that Grete did not write")
 )
 
-// refuseForeign leaves directories alone that Kafka formatted, whose metadata log says what the partitions in them are and is
-// not read here, and directories of others. It comes before anything is written.
+// refuseForeign leaves directories alone that Kafka formatted, whose metadata log says what the partitions in them are
+// and is not read here, and directories of others. It comes before anything is written.
 func (n *Node) refuseForeign(context.Context) error {
 	const kafka = "Grete does not take it over: start it with an empty directory, and copy the topics from Kafka through clients, with MirrorMaker for example"
 	for _, dir := range n.o.Config.LogDirs {
@@ -79,7 +79,8 @@ func (n *Node) openStore(ctx context.Context) error {
 	return nil
 }
 
-// configBeforeMetadata is a log's until the metadata says how its topic is configured: nothing is deleted or compacted by then.
+// configBeforeMetadata is a log's until the metadata says how its topic is configured: nothing is deleted or compacted
+// by then.
 func (n *Node) configBeforeMetadata(id logstore.ID) logstore.Config {
 	if id == controller.LogID { // it is no topic
 		return controller.LogConfig(n.logDefaults)
@@ -99,9 +100,9 @@ func (n *Node) registeredEpoch() int64 {
 
 func millis(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
 
-// dirOffline runs on whoever met the error, possibly before there are replicas. Partitions of the directory answer with an
-// error from now on; without the one that has the metadata log the controller stops, and with it the broker, as it does
-// without any.
+// dirOffline runs on whoever met the error, possibly before there are replicas. Partitions of the directory answer with
+// an error from now on; without the one that has the metadata log the controller stops, and with it the broker, as it
+// does without any.
 func (n *Node) dirOffline(dir string, reason error) {
 	if replicas := n.offlineTo.Load(); replicas != nil {
 		replicas.DirOffline(dir, reason)

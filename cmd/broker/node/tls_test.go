@@ -102,7 +102,8 @@ func newTLSNodes(t *testing.T, count int) (*nodes, ca) {
 	return c, a
 }
 
-// Brokers with TLS on every listener make a cluster that replicates, and nobody without a certificate gets a byte of Kafka's out of them.
+// Brokers with TLS on every listener make a cluster that replicates, and nobody without a certificate gets a byte of
+// Kafka's out of them.
 func TestTLSEverywhere(t *testing.T) {
 	c, a := newTLSNodes(t, 3)
 	c.start(0, 1, 2)
@@ -212,8 +213,9 @@ func served(t *testing.T, address string, config *tls.Config) string {
 	return certs.DN(nc.ConnectionState().PeerCertificates[0]) + " " + nc.ConnectionState().PeerCertificates[0].SerialNumber.String()
 }
 
-// Certificates change while clients are served: connections that are there stay, new ones see the new certificate; what cannot be honoured leaves the old in force
-// and is one line of the log, or the answer to the one that wants the change.
+// Certificates change while clients are served: connections that are there stay, new ones see the new certificate; what
+// cannot be honoured leaves the old in force and is one line of the log, or the answer to the one that wants the
+// change.
 func TestReloadOfCertificates(t *testing.T) {
 	a, fs, log := newCA(t), vfs.NewMem(), &logBuffer{}
 	a.put(fs, "/node.pem", "node", 20)

@@ -31,7 +31,8 @@ func tokenAuth(t *kmsg.CreateDelegationTokenResponse) scram.Auth {
 	return scram.Auth{User: t.TokenID, Pass: base64.StdEncoding.EncodeToString(t.HMAC), IsToken: true}
 }
 
-// Who has a token is its owner on every broker, may ask for no other, and until its end alone; nobody else gets in, and no log has the secret or an HMAC.
+// Who has a token is its owner on every broker, may ask for no other, and until its end alone; nobody else gets in, and
+// no log has the secret or an HMAC.
 func TestDelegationTokens(t *testing.T) {
 	at := freePorts(t, 3)
 	var voters []string

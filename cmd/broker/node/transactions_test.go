@@ -143,8 +143,8 @@ func stableEnds(t testing.TB, cl *kgo.Client) (ends map[int32]int64, open bool) 
 	return ends, open
 }
 
-// A broker is killed while stock producers commit and abort, at moments of its own choice. What was acknowledged before is
-// so after; whatever was on its way is wholly there or not at all; and the producers' successors go on.
+// A broker is killed while stock producers commit and abort, at moments of its own choice. What was acknowledged before
+// is so after; whatever was on its way is wholly there or not at all; and the producers' successors go on.
 func TestTransactionsAcrossAKill(t *testing.T) {
 	kills := 4
 	fs := vfs.NewMem()
@@ -289,8 +289,8 @@ func TestTransactionTimesOut(t *testing.T) {
 	}
 }
 
-// Many producers at once, each with its own transactions on the same partitions: all of them go on, and each sees its own
-// outcome.
+// Many producers at once, each with its own transactions on the same partitions: all of them go on, and each sees its
+// own outcome.
 func TestManyTransactionalProducers(t *testing.T) {
 	n := start(t, options(t, vfs.NewMem()))
 	createTopic(t, client(t, n), "t", 3)

@@ -92,7 +92,8 @@ func (c *nodes) standing() string {
 
 const denied = 31
 
-// Who reaches a controller listener without being a node of the cluster gets nothing done there, whatever it says that it is.
+// Who reaches a controller listener without being a node of the cluster gets nothing done there, whatever it says that
+// it is.
 func TestIntruderAtTheControllers(t *testing.T) {
 	c := newNodes(t, 3)
 	c.start(0, 1, 2)
@@ -211,7 +212,8 @@ func (l *lines) count(what string) int {
 	return strings.Count(l.text.String(), what)
 }
 
-// A thousand nodes that nobody knows say hello, and fetch the quorum's messages: none is let in, and they take no place from those that are.
+// A thousand nodes that nobody knows say hello, and fetch the quorum's messages: none is let in, and they take no place
+// from those that are.
 func TestFloodOfJoins(t *testing.T) {
 	c := newNodes(t, 3)
 	var said lines

@@ -101,7 +101,8 @@ func (r *run) link() *link {
 	return newLink(secured)
 }
 
-// grantAll gives each role its rights, and returns once every broker knows them: from then on nobody is denied anything.
+// grantAll gives each role its rights, and returns once every broker knows them: from then on nobody is denied
+// anything.
 func (r *run) grantAll(ctx context.Context, cl *kgo.Client) error {
 	if r.cfg.Access == nil {
 		return nil

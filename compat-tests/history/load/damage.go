@@ -14,8 +14,8 @@ import (
 // derived are the files of a partition that a broker makes again from its log.
 var derived = []string{".index", ".timeindex", ".txnindex", ".snapshot", "leader-epoch-checkpoint"}
 
-// damage does to the data directory of a dead broker what must not matter: derived files are deleted, emptied or garbled,
-// and a log ends in a write that was cut. Of the metadata nothing is touched: there, damage must be refused.
+// damage does to the data directory of a dead broker what must not matter: derived files are deleted, emptied or
+// garbled, and a log ends in a write that was cut. Of the metadata nothing is touched: there, damage must be refused.
 func damage(rng *rand.Rand, dir string) (done []string, err error) {
 	lastLogs, err := eachFile(dir, func(path string) error {
 		isDerived := slices.ContainsFunc(derived, func(end string) bool { return strings.HasSuffix(path, end) })
@@ -35,7 +35,8 @@ func damage(rng *rand.Rand, dir string) (done []string, err error) {
 	return done, err
 }
 
-// eachFile calls f with every file of the partitions, the metadata's excepted, and returns the last .log of each partition.
+// eachFile calls f with every file of the partitions, the metadata's excepted, and returns the last .log of each
+// partition.
 func eachFile(dir string, f func(path string) error) (lastLogs []string, err error) {
 	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		in := filepath.Dir(path)

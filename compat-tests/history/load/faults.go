@@ -209,8 +209,8 @@ func emptied(dir string) error {
 	return err
 }
 
-// wholeLooks is how often in a row, a fifth of a second apart, everything must be found replicated: the broker that is asked may have
-// old metadata, and a node's loss may not be known yet.
+// wholeLooks is how often in a row, a fifth of a second apart, everything must be found replicated: the broker that is
+// asked may have old metadata, and a node's loss may not be known yet.
 const wholeLooks = 5
 
 // replicated waits until every partition's replicas are all in sync.

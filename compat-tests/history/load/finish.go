@@ -87,7 +87,8 @@ func (r *run) finish(ctx context.Context) error {
 	return nil
 }
 
-// settled waits until the last stable offsets are the high watermarks; open says which are not when ctx is about to end.
+// settled waits until the last stable offsets are the high watermarks; open says which are not when ctx is about to
+// end.
 func settled(ctx context.Context, adm *kadm.Client, topics []string) (ends []history.Position, open string, err error) {
 	for {
 		deadline, _ := ctx.Deadline()

@@ -41,7 +41,8 @@ func (r *run) transactionalProducer(ctx context.Context, i int, rng *rand.Rand) 
 	r.record(history.Op{Kind: history.Crash, Client: name})
 }
 
-// transact returns an error when this incarnation cannot go on: it has crashed, or lost its id, or does not know what became of its commit.
+// transact returns an error when this incarnation cannot go on: it has crashed, or lost its id, or does not know what
+// became of its commit.
 func (r *run) transact(ctx context.Context, cl *kgo.Client, name, txn string, rng *rand.Rand) error {
 	if err := cl.BeginTransaction(); err != nil {
 		return err

@@ -140,7 +140,8 @@ func (c *checks) leadership(i int32, _ map[int32]map[int64]record) string {
 }
 
 // watermark is invariant 4: never backwards in a life, and what is new below it had enough copies. A copy may
-// be lost by now: a leader moves the high watermark when it hears of an ISR whose members' fetches it had heard of before.
+// be lost by now: a leader moves the high watermark when it hears of an ISR whose members' fetches it had heard of
+// before.
 func (c *checks) watermark(i int32, _ map[int32]map[int64]record) string {
 	for _, n := range c.w.alive() {
 		log := logOf(n, i)

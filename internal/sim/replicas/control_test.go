@@ -12,8 +12,8 @@ import (
 
 const controllerID = int32(-1)
 
-// control is a controller that never fails: the rules of Kafka's about brokers' epochs, leaders and in-sync replicas, and
-// the log of what it decided.
+// control is a controller that never fails: the rules of Kafka's about brokers' epochs, leaders and in-sync replicas,
+// and the log of what it decided.
 type control struct {
 	w *world
 

@@ -1,7 +1,8 @@
 // Schemagen writes protocol/schemas.txt from Kafka's message definitions, which it reads from its input one after the
 // other. The output holds facts alone (names, types, versions).
 //
-//	unzip -p kafka-clients-4.4.0.jar 'common/message/*Request.json' | go run ./protocol/internal/schemagen > protocol/schemas.txt
+//	unzip -p kafka-clients-4.4.0.jar 'common/message/*Request.json' |
+//	    go run ./protocol/internal/schemagen > protocol/schemas.txt
 package main
 
 import (
