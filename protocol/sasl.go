@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -18,6 +19,20 @@ type SASL struct {
 	Mechanisms      []SASLMechanism // in the order in which SaslHandshake lists them
 	MaxReceiveBytes int             // of a frame before authentication (sasl.server.max.receive.size)
 	FailureDelay    time.Duration   // until a failure is answered and the connection closed (connection.failed.authentication.delay.ms)
+
+	next atomic.Pointer[SASL] // what has replaced it
+}
+
+// Replace has connections authenticate as next says, from now on: those that come, and those that authenticate again.
+// An authentication under way ends as it began.
+func (s *SASL) Replace(next *SASL) { s.next.Store(next) }
+
+// current is s, or what has replaced it.
+func (s *SASL) current() *SASL {
+	if next := s.next.Load(); next != nil {
+		return next
+	}
+	return s
 }
 
 // SASLMechanism is one that clients may use.
@@ -92,6 +107,7 @@ func (c *Conn) serveSASL(r *Request) (done bool, err error) {
 	if a.state == isAuthenticated {
 		switch {
 		case r.Key == saslHandshakeKey && a.beginAgain(r.Received):
+			a.sasl = c.security.SASL.current()
 			c.frames.maxBytes = c.maxReceiveBytes()
 		case !a.expires.IsZero() && r.Received.After(a.expires):
 			r.Abort("the session has ended without another authentication (connections.max.reauth.ms)")
@@ -152,7 +168,7 @@ func (c *Conn) saslHandshake(r *Request) error {
 	case m == nil:
 		resp.ErrorCode = kerr.UnsupportedSaslMechanism.Code
 		return c.deny(fmt.Sprintf("unsupported SASL mechanism %.64q", req.Mechanism), func() { r.Respond(resp) })
-	case a.again && m != a.mechanism:
+	case a.again && m.Name != a.mechanism.Name:
 		a.state = awaitsRefusal
 	case r.Version == 0:
 		a.state, c.frames.tokens = awaitsToken, true

@@ -57,7 +57,7 @@ func (c *Conn) secure(security *Security) {
 		c.nc = newTLSConn(c.socket, security.TLS)
 	}
 	if security.SASL != nil {
-		c.auth = &authentication{sasl: security.SASL}
+		c.auth = &authentication{sasl: security.SASL.current()}
 	}
 	if security.TLS != nil || security.SASL != nil {
 		c.unauthenticated.Store(true)

@@ -87,7 +87,7 @@ func (l Layers) cannotApply(d *Def, name, value string, perBroker bool) bool {
 	if old, set := stored[name]; set && old == value {
 		return false
 	}
-	if strings.HasPrefix(name, listenerPrefix) && !honoured(name) && !slices.ContainsFunc(ofListeners, func(own string) bool { return strings.HasSuffix(name, "."+own) }) {
+	if strings.HasPrefix(name, listenerPrefix) && !honoured(name) && !dynamicSASL(name) && !slices.ContainsFunc(ofListeners, func(own string) bool { return strings.HasSuffix(name, "."+own) }) {
 		return true
 	}
 	if protects(name, value) || !asJava(name, value) {
@@ -105,7 +105,8 @@ func needsListener(_ *Def, name string) bool {
 }
 
 func onlyPerBroker(d *Def, name string) bool {
-	return d.Update == PerBroker && (d.Name == name || strings.HasPrefix(name, listenerPrefix))
+	ofSASL := strings.HasPrefix(d.Name, "sasl.") || d.Name == "connections.max.reauth.ms"
+	return d.Update == PerBroker && d.Name == name || strings.HasPrefix(name, listenerPrefix) && (d.Update == PerBroker || ofSASL)
 }
 
 func (l Layers) validateDynamicRelations(values map[string]string, perBroker bool) error {

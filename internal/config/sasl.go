@@ -103,7 +103,7 @@ func (b *Broker) Mechanisms(l Listener) []Mechanism {
 
 func (b *Broker) mechanism(l Listener, name string) (m Mechanism, err error) {
 	m = Mechanism{Name: name, MaxReauthMs: b.mechanismInt(l, name, "connections.max.reauth.ms")}
-	if text := b.Static[mechanismProperty(l, name, "sasl.jaas.config")]; text != "" {
+	if text, _ := b.underName(mechanismProperty(l, name, "sasl.jaas.config")); text != "" {
 		m.JAAS, err = sasl.ParseJAAS(text)
 	}
 	return m, err
@@ -115,7 +115,7 @@ func mechanismProperty(l Listener, mechanism, name string) string {
 
 // mechanismInt is a number for a mechanism of a listener, else for the listener, else for all.
 func (b *Broker) mechanismInt(l Listener, mechanism, name string) int64 {
-	if text, set := b.Static[mechanismProperty(l, mechanism, name)]; set {
+	if text, set := b.underName(mechanismProperty(l, mechanism, name)); set {
 		return parseMillis(text)
 	}
 	return parseMillis(b.ListenerText(l.Name, name))

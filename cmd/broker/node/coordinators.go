@@ -119,6 +119,7 @@ func (n *Node) applyImage(old, im *metadata.Image, delta metadata.Delta) {
 	if !n.o.Config.IsBroker {
 		if configuresBrokers(delta) {
 			n.configureTLS(im)
+			n.configureSASL(im)
 		}
 		n.countElections(old, im, delta)
 		return
@@ -134,6 +135,7 @@ func (n *Node) applyImage(old, im *metadata.Image, delta metadata.Delta) {
 		n.configureCleaner(im)
 		n.limitConnections(im)
 		n.configureTLS(im)
+		n.configureSASL(im)
 	}
 	n.replicas.Apply(old, im, delta)
 	n.noteLeavers(old, im, delta)

@@ -28,6 +28,7 @@ var idle = map[string]string{
 	"group.streams.": "streams groups", "streams.": "streams groups",
 	"interval.ms": "reporters of clients' metrics", "match": "reporters of clients' metrics", "metrics": "reporters of clients' metrics",
 	"ssl.client.auth": "TLS, which the listener has not", "listener.name.plaintext.ssl.": "TLS, which the listener has not",
+	"listener.name.plaintext.sasl.": "SASL, which the listener has not", "listener.name.plaintext.connections.max.reauth.ms": "SASL, which the listener has not",
 	"preallocate": "early taking of space, which shows nowhere", "log.preallocate": "early taking of space, which shows nowhere",
 }
 

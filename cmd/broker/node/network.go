@@ -148,7 +148,7 @@ func (n *Node) newBroker() *handlers.Broker {
 		Clock: n.o.Clock, Log: n.o.Log, Static: cfg.Layers, Features: features(), Loggers: n.o.Loggers, LogDirs: n.store.Dirs,
 		Groups: n.groups, Txns: n.txns, Markers: n.markers, Others: n.others, CoordinatorTopics: n.topics, Replicas: n.replicas, ProducerIDs: n.producers,
 		FetchSessions: n.fetchSessions, Limits: limits(cfg.Layers),
-		VerifyTransactions: n.verifiesTransactions, CheckSecurity: n.checkTLS, Authorizer: n.authorizer,
+		VerifyTransactions: n.verifiesTransactions, CheckSecurity: n.checkDynamicSecurity, Authorizer: n.authorizer,
 	}
 }
 

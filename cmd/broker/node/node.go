@@ -18,6 +18,7 @@ import (
 	"grete/coordinator/txn"
 	"grete/handlers"
 	"grete/internal/admin"
+	"grete/internal/config"
 	"grete/internal/metrics"
 	"grete/internal/security/sasl"
 	"grete/logstore"
@@ -36,11 +37,14 @@ type Node struct {
 	authorizer  *handlers.Authorizer // nil: everyone may do everything
 
 	security      security
-	plainUsers    sasl.Users                  // of sasl.plain.users.file
-	logins        map[string]*protocol.Login  // by the listener of other nodes that it is for
-	scramSecret   []byte                      // see sasl.ScramServer
-	tokens        *sasl.TokenCredentials      // of delegation tokens; nil: there are none
-	bearers       map[string]*sasl.TokenRules // by listener
+	plainUsers    sasl.Users                    // of sasl.plain.users.file
+	logins        map[string]*protocol.Login    // by the listener of other nodes that it is for
+	saslConfig    atomic.Pointer[config.Broker] // with what was changed while the node runs
+	saslListeners map[string]*protocol.SASL     // those of this node
+	saslRefused   string                        // the last refusal that configureSASL logged; its own
+	scramSecret   []byte                        // see sasl.ScramServer
+	tokens        *sasl.TokenCredentials        // of delegation tokens; nil: there are none
+	bearers       map[string]*sasl.TokenRules   // by listener
 	bootstrap     []metadata.Record
 	sockets       *sockets
 	quorum        *quorum

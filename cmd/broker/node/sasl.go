@@ -20,12 +20,14 @@ import (
 const (
 	// maxUsersBytes bounds sasl.plain.users.file.
 	maxUsersBytes = 16 << 20
-	// scramSecretBytes is how long the secret is that the salts of unknown users are made of, bootstrapSaltBytes how long those of the first users are.
+	// scramSecretBytes is how long the secret is that the salts of unknown users are made of, bootstrapSaltBytes how
+	// long those of the first users are.
 	scramSecretBytes, bootstrapSaltBytes = 32, 24
 )
 
 // openSASL reads who may log in by PLAIN, how this node logs in to others, and whom a new cluster knows.
 func (n *Node) openSASL(ctx context.Context) error {
+	n.saslConfig.Store(n.o.Config)
 	n.scramSecret = make([]byte, scramSecretBytes)
 	n.random(n.scramSecret)
 	if key := n.o.Config.Text("delegation.token.secret.key"); key != "" {
@@ -61,12 +63,18 @@ func (n *Node) openSASL(ctx context.Context) error {
 		}
 		n.bearers[l.Name] = rules
 	}
+	n.saslListeners = map[string]*protocol.SASL{}
+	for _, l := range slices.Concat(n.o.Config.Listeners, n.o.Config.Controllers) {
+		if l.Protocol.UsesSASL() {
+			n.saslListeners[l.Name] = n.saslOf(n.o.Config, l)
+		}
+	}
 	return n.openBootstrap()
 }
 
 // loginTo is how this node authenticates to a listener like l of another; nil where that has no SASL.
 func (n *Node) loginTo(ctx context.Context, l config.Listener) (*protocol.Login, error) {
-	mechanism, username, password, ok := n.o.Config.NodeLogin(l)
+	mechanism, _, _, ok := n.o.Config.NodeLogin(l)
 	if !ok {
 		return nil, nil
 	}
@@ -74,6 +82,7 @@ func (n *Node) loginTo(ctx context.Context, l config.Listener) (*protocol.Login,
 		return n.bearerLogin(ctx, l)
 	}
 	return &protocol.Login{Mechanism: mechanism, Begin: func() (sasl.Client, error) {
+		_, username, password, _ := n.saslConfig.Load().NodeLogin(l)
 		if h, scram := sasl.HashOf(mechanism); scram {
 			return h.NewScramClient(username, password, n.random)
 		}
@@ -105,8 +114,7 @@ func (n *Node) openBootstrap() error {
 }
 
 // saslOf is how a listener authenticates.
-func (n *Node) saslOf(l config.Listener) *protocol.SASL {
-	cfg := n.o.Config
+func (n *Node) saslOf(cfg *config.Broker, l config.Listener) *protocol.SASL {
 	out := &protocol.SASL{
 		MaxReceiveBytes: int(cfg.ListenerInt(l.Name, "sasl.server.max.receive.size")), FailureDelay: millis(cfg.Int("connection.failed.authentication.delay.ms")),
 	}
@@ -135,7 +143,8 @@ func (n *Node) mechanism(l config.Listener, m config.Mechanism) func() sasl.Exch
 	return func() sasl.Exchange { return sasl.NewPlain(users) }
 }
 
-// scramCredential is a user's credential in the metadata. Before there is any metadata, those that the cluster is to begin with count: by them its controllers find together.
+// scramCredential is a user's credential in the metadata. Before there is any metadata, those that the cluster is to
+// begin with count: by them its controllers find together.
 func (n *Node) scramCredential(user string, h sasl.Hash) (sasl.Credential, bool) {
 	im := n.quorum.image()
 	c := im.ScramCredential(user, int8(h))
@@ -152,8 +161,8 @@ func (n *Node) scramCredential(user string, h sasl.Hash) (sasl.Credential, bool)
 	return sasl.Credential{Salt: c.Salt, StoredKey: c.StoredKey, ServerKey: c.ServerKey, Iterations: int(c.Iterations)}, true
 }
 
-// token is a delegation token that is good now, for a login by SCRAM. Its owner must be a user, as who logs in by SCRAM is one: Kafka lets a token of Group:ann
-// log in as User:ann.
+// token is a delegation token that is good now, for a login by SCRAM. Its owner must be a user, as who logs in by SCRAM
+// is one: Kafka lets a token of Group:ann log in as User:ann.
 func (n *Node) token(id string, h sasl.Hash) (sasl.Token, bool) {
 	r := n.quorum.image().Token(id)
 	if r == nil || r.Expires() < clock.Millis(n.o.Clock) {
@@ -165,4 +174,33 @@ func (n *Node) token(id string, h sasl.Hash) (sasl.Token, bool) {
 	}
 	credential, err := n.tokens.Of(h, id)
 	return sasl.Token{Owner: owner, Expires: time.UnixMilli(r.Expires()), Credential: credential}, err == nil
+}
+
+// configureSASL follows the broker's dynamic configuration: for logins from now on. One that cannot be honoured leaves
+// what was in force.
+func (n *Node) configureSASL(im *metadata.Image) {
+	l := n.dynamicLayers(im)
+	if err := n.o.Config.CheckDynamicSASL(l); err != nil {
+		if n.saslRefused != err.Error() {
+			n.saslRefused = err.Error()
+			n.o.Log.Error().Err(err).Msg("the dynamic configuration of SASL cannot be honoured; what was before stays in force")
+		}
+		return
+	}
+	n.saslRefused = ""
+	next := n.o.Config.With(l)
+	n.saslConfig.Store(next)
+	for _, at := range slices.Concat(next.Listeners, next.Controllers) {
+		if s := n.saslListeners[at.Name]; s != nil {
+			s.Replace(n.saslOf(next, at))
+		}
+	}
+}
+
+// checkDynamicSecurity says why a dynamic configuration of this broker cannot be put in force.
+func (n *Node) checkDynamicSecurity(l config.Layers) error {
+	if err := n.checkTLS(l); err != nil {
+		return err
+	}
+	return n.o.Config.CheckDynamicSASL(l)
 }

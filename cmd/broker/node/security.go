@@ -142,7 +142,7 @@ func (n *Node) securities(listeners []config.Listener) map[string]*protocol.Secu
 			}
 		}
 		if l.Protocol.UsesSASL() {
-			s.SASL = n.saslOf(l)
+			s.SASL = n.saslListeners[l.Name] // openSASL has put it there
 		}
 		out[l.Name] = s
 	}
