@@ -46,6 +46,7 @@ type Client struct {
 	reader    sync.WaitGroup
 	ended     chan struct{} // closed when the connection has ended
 	login     *Login
+	host      string // that was dialed
 	clock     clock.Clock
 
 	writing sched.Mutex // order of calls is the order of writes; taken before mu
@@ -84,6 +85,7 @@ func Dial(ctx context.Context, addr string, o ClientOptions) (*Client, error) {
 		nc: nc, formatter: kmsg.NewRequestFormatter(kmsg.FormatterClientID(o.ClientID)), maxBytes: o.MaxResponseBytes,
 		slots: make(chan struct{}, o.MaxInFlight), ended: make(chan struct{}), login: o.Login, clock: o.Clock,
 	}
+	c.host, _, _ = net.SplitHostPort(addr) // it has been dialed
 	c.reader.Go(c.readResponses)
 	if err := c.begin(ctx, o.Greet); err != nil {
 		c.Close()

@@ -16,7 +16,8 @@ import (
 // Login is how a client authenticates by SASL.
 type Login struct {
 	Mechanism string
-	Begin     func() (sasl.Client, error)
+	// Begin begins one at a host, as it was dialed.
+	Begin func(ctx context.Context, host string) (sasl.Client, error)
 }
 
 // renewShare of a session passes before the client authenticates again; Kafka's clients do it after 85 to 95 in a
@@ -45,7 +46,7 @@ func (c *Client) exchangeTokens(ctx context.Context) error {
 	if answer := resp.(*kmsg.SASLHandshakeResponse); answer.ErrorCode != 0 {
 		return fmt.Errorf("%w; the peer takes %s", kerr.ErrorForCode(answer.ErrorCode), strings.Join(answer.SupportedMechanisms, ", "))
 	}
-	exchange, err := c.login.Begin()
+	exchange, err := c.login.Begin(ctx, c.host)
 	if err != nil {
 		return err
 	}

@@ -15,14 +15,14 @@ import (
 )
 
 func plainLogin(name, password string) *Login {
-	return &Login{Mechanism: sasl.Plain, Begin: func() (sasl.Client, error) { return sasl.NewPlainClient(name, password), nil }}
+	return &Login{Mechanism: sasl.Plain, Begin: func(context.Context, string) (sasl.Client, error) { return sasl.NewPlainClient(name, password), nil }}
 }
 
 func TestClientLogsIn(t *testing.T) {
 	names := make(chan Principal, 1)
 	h := brokerHandler().on(heartbeatKey, func(r *Request) { names <- r.Conn.Principal(); r.Respond(r.Body.ResponseKind()) })
 	s := startServer(t, h, withSASL(nil))
-	scram := &Login{Mechanism: sasl.ScramSHA256, Begin: func() (sasl.Client, error) {
+	scram := &Login{Mechanism: sasl.ScramSHA256, Begin: func(context.Context, string) (sasl.Client, error) {
 		return sasl.SHA256.NewScramClient("bob", "hunter2", func(p []byte) { _, _ = rand.Read(p) })
 	}}
 	for name, login := range map[string]*Login{"ann": plainLogin("ann", "secret"), "bob": scram} {

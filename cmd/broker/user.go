@@ -128,7 +128,7 @@ func (f *userFlags) login(files vfs.FS) (*protocol.Login, error) {
 	if !scram && f.asMechanism != sasl.Plain {
 		return nil, fmt.Errorf("--as-mechanism=%s: must be PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512", f.asMechanism)
 	}
-	return &protocol.Login{Mechanism: f.asMechanism, Begin: func() (sasl.Client, error) {
+	return &protocol.Login{Mechanism: f.asMechanism, Begin: func(context.Context, string) (sasl.Client, error) {
 		if scram {
 			return h.NewScramClient(f.as, password, entropy)
 		}

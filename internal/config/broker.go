@@ -30,6 +30,7 @@ type Broker struct {
 	MetadataDir           string // where the metadata log is, one of LogDirs
 	Hostname              string // of this machine, for listeners on all addresses
 	advertisedControllers []Listener
+	alone                 bool // there are no other nodes, and none can come
 	Gossip                Gossip
 	Authorizer            *Authorizer       // nil: everyone may do everything
 	from                  map[string]string // where each property of Static was set

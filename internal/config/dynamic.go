@@ -75,6 +75,8 @@ var startOnly = []string{
 	"group.coordinator.cached.buffer.max.bytes", "group.consumer.assignor.offload.enable",
 	"sasl.enabled.mechanisms", "sasl.mechanism.inter.broker.protocol", "sasl.login.refresh.buffer.seconds", "sasl.login.refresh.min.period.seconds",
 	"sasl.login.refresh.window.factor", "sasl.login.refresh.window.jitter",
+	"sasl.kerberos.kinit.cmd", "sasl.kerberos.min.time.before.relogin", "sasl.kerberos.principal.to.local.rules", "sasl.kerberos.service.name",
+	"sasl.kerberos.ticket.renew.jitter", "sasl.kerberos.ticket.renew.window.factor",
 }
 
 // cannotApply says whether a value would change what nothing here applies. One that is in force already, or was stored

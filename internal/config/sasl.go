@@ -46,6 +46,14 @@ var saslProperties = map[string]struct{ all, listener, mechanism bool }{
 	"sasl.login.refresh.min.period.seconds":               {all: true, listener: true},
 	"sasl.login.refresh.window.factor":                    {all: true, listener: true},
 	"sasl.login.refresh.window.jitter":                    {all: true, listener: true},
+
+	"sasl.kerberos.kinit.cmd":                  {all: true}, // never run: Kafka does for tickets of a file, and here are none
+	"sasl.kerberos.min.time.before.relogin":    {all: true},
+	"sasl.kerberos.principal.to.local.rules":   {all: true, listener: true},
+	"sasl.kerberos.service.name":               {all: true, listener: true},
+	"sasl.kerberos.ticket.renew.jitter":        {all: true},
+	"sasl.kerberos.ticket.renew.window.factor": {all: true},
+
 	// Our own.
 	"sasl.bootstrap.users":  {all: true},
 	"sasl.node.password":    {all: true},
@@ -72,7 +80,7 @@ func honouredSASL(name string) bool {
 
 // mechanisms are those that a listener can have; nodeMechanisms those by which a node can log in to another.
 var (
-	mechanisms     = []string{sasl.Plain, sasl.ScramSHA256, sasl.ScramSHA512, sasl.OAuthBearer}
+	mechanisms     = []string{sasl.Plain, sasl.ScramSHA256, sasl.ScramSHA512, sasl.OAuthBearer, sasl.GSSAPI}
 	nodeMechanisms = mechanisms
 )
 
@@ -82,6 +90,7 @@ var loginModules = map[string]string{
 	sasl.ScramSHA256: "org.apache.kafka.common.security.scram.ScramLoginModule",
 	sasl.ScramSHA512: "org.apache.kafka.common.security.scram.ScramLoginModule",
 	sasl.OAuthBearer: "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule",
+	sasl.GSSAPI:      "com.sun.security.auth.module.Krb5LoginModule",
 }
 
 // Mechanism is a SASL mechanism as a listener has it.
@@ -127,9 +136,9 @@ func parseMillis(text string) int64 {
 }
 
 // NodeLogin is how this node logs in to listeners like l on other nodes: by the mechanism of brokers, or of
-// controllers. ok is false where l has no SASL.
+// controllers. ok is false where l has no SASL, and where there are no other nodes.
 func (b *Broker) NodeLogin(l Listener) (mechanism, username, password string, ok bool) {
-	if !l.Protocol.UsesSASL() {
+	if !l.Protocol.UsesSASL() || b.alone {
 		return "", "", "", false
 	}
 	mechanism = b.Text(b.nodeMechanism(l))
@@ -174,7 +183,7 @@ func (b *Broker) checkSASL(st *static, _ Sources) error {
 			return err
 		}
 	}
-	if st.alone() && len(b.Controllers) == 0 {
+	if b.alone = st.alone() && len(b.Controllers) == 0; b.alone {
 		return nil // there are no other nodes, and none can come
 	}
 	for _, l := range []Listener{b.InterBrokerListener(), b.Quorum} {
@@ -228,6 +237,11 @@ func (b *Broker) checkMechanisms(st *static, l Listener) error {
 				return err
 			}
 		}
+		if mechanism == sasl.GSSAPI {
+			if err := b.checkKerberos(st, l); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
@@ -260,9 +274,22 @@ func (b *Broker) checkNodeLogin(st *static, l Listener) error {
 		return st.refuse(name, "must be among sasl.enabled.mechanisms of listener "+l.Name)
 	case mechanism == sasl.OAuthBearer:
 		return b.checkBearerLogin(st, l)
+	case mechanism == sasl.GSSAPI:
+		return b.checkKerberosLogin(st, l)
 	case username == "" || password == "":
 		return st.refuse(name, "this node has no username and password to log in with: set them in "+mechanismProperty(l, mechanism, "sasl.jaas.config")+
 			", or sasl.node.username and sasl.node.password")
+	}
+	return nil
+}
+
+// checkKerberosLogin wants a principal that may begin.
+func (b *Broker) checkKerberosLogin(st *static, l Listener) error {
+	if err := b.checkKerberos(st, l); err != nil {
+		return err
+	}
+	if !b.Kerberos(l).Initiates {
+		return st.refuse(mechanismProperty(l, sasl.GSSAPI, "sasl.jaas.config"), "isInitiator=false: this node logs in to other nodes by it")
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 
 const (
 	plainModule = "org.apache.kafka.common.security.plain.PlainLoginModule"
+	krb5Module  = "com.sun.security.auth.module.Krb5LoginModule"
 	scramModule = "org.apache.kafka.common.security.scram.ScramLoginModule"
 	plainUsers  = "listener.name.sasl_plaintext.plain.sasl.jaas.config=" + plainModule + ` required username="node" password="hunter2" user_node="hunter2" user_ann="x";` + "\n"
 )
@@ -68,7 +69,7 @@ func TestSASLRefusals(t *testing.T) {
 		"sasl.oauthbearer.expected.audience=a\nsasl.oauthbearer.expected.issuer=i\nsasl.mechanism.inter.broker.protocol=OAUTHBEARER\nsasl.mechanism.controller.protocol=OAUTHBEARER\nsecurity.inter.broker.protocol=SASL_PLAINTEXT\n"
 	const two = "listeners=SASL_PLAINTEXT://:1,CONTROLLER://:2\nlistener.security.protocol.map=SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT\n"
 	for file, want := range map[string]string{
-		"listeners=SASL_PLAINTEXT://:1":                                                                                                                   "config: sasl.enabled.mechanisms= (): listener SASL_PLAINTEXT has mechanism GSSAPI, which is not implemented",
+		"listeners=SASL_PLAINTEXT://:1":                                                                                                                   "config: listener.name.sasl_plaintext.gssapi.sasl.jaas.config=[hidden] (): listener SASL_PLAINTEXT has mechanism GSSAPI, which needs the login module " + krb5Module,
 		"listeners=SASL_PLAINTEXT://:1\nsasl.enabled.mechanisms=":                                                                                         "has no mechanism",
 		"listeners=SASL_PLAINTEXT://:1\nsasl.enabled.mechanisms=plain":                                                                                    "has mechanism plain, which is not implemented",
 		"listeners=SASL_PLAINTEXT://:1\nsasl.enabled.mechanisms=PLAIN":                                                                                    "nobody can log in",
@@ -76,11 +77,12 @@ func TestSASLRefusals(t *testing.T) {
 		"listener.name.plaintext.sasl.jaas.config=" + plainModule + " required;":                                                                          "protects, and is not implemented",
 		"sasl.jaas.config=" + plainModule + " required;":                                                                                                  "protects, and is not implemented",
 		"listener.name.external.plain.sasl.jaas.config=" + plainModule + " required;":                                                                     "there is no listener EXTERNAL",
-		"listener.name.plaintext.gssapi.sasl.jaas.config=" + plainModule + " required;":                                                                   "protects, and is not implemented",
+		"listener.name.plaintext.ntlm.sasl.jaas.config=" + plainModule + " required;":                                                                     "protects, and is not implemented",
 		"sasl.bootstrap.users=SCRAM-SHA-256=[name=a,password=hunter2,iterations=1]":                                                                       "user 1: iterations must be from 4096 to 16384",
 		"sasl.bootstrap.users=a:hunter2;hunter2":                                                                                                          "user 2: not name:password",
 		"listener.name.plaintext.plain.sasl.server.callback.handler.class=a.B":                                                                            "protects, and is not implemented",
-		two + "sasl.enabled.mechanisms=SCRAM-SHA-256":                                                                                                     "sasl.mechanism.inter.broker.protocol= (): this mechanism is not implemented between nodes",
+		two + "sasl.enabled.mechanisms=SCRAM-SHA-256":                                                                                                     "sasl.mechanism.inter.broker.protocol= (): must be among sasl.enabled.mechanisms of listener SASL_PLAINTEXT",
+		two + "sasl.enabled.mechanisms=SCRAM-SHA-256\nsasl.mechanism.inter.broker.protocol=NTLM":                                                          "this mechanism is not implemented between nodes",
 		two + "sasl.enabled.mechanisms=SCRAM-SHA-256\nsasl.mechanism.inter.broker.protocol=PLAIN":                                                         "must be among sasl.enabled.mechanisms of listener SASL_PLAINTEXT",
 		two + "sasl.enabled.mechanisms=PLAIN\nsasl.plain.users.file=x\nsasl.mechanism.inter.broker.protocol=PLAIN":                                        "this node has no username and password",
 		"listeners=SASL_PLAINTEXT://:1\nsasl.enabled.mechanisms=SCRAM-SHA-256\nlistener.name.sasl_plaintext.scram-sha-256.sasl.jaas.config=a.B required;": "the login module of SCRAM-SHA-256 is " + scramModule,

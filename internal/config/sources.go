@@ -71,7 +71,7 @@ func (s Sources) collect() (*static, error) {
 	for _, layer := range []struct {
 		assignments []Assignment
 		strict      bool
-	}{{file, s.Strict}, {s.fromEnvironment(), s.Strict}, {s.Flags, true}} {
+	}{{s.fromKrb5Variable(), false}, {file, s.Strict}, {s.fromEnvironment(), s.Strict}, {s.Flags, true}} {
 		for _, a := range layer.assignments {
 			if err := st.set(a, layer.strict); err != nil {
 				return nil, err

@@ -20,7 +20,7 @@ var used = []string{
 	"group.consumer.min.assignment.interval.ms", "group.consumer.min.heartbeat.interval.ms", "group.consumer.min.session.timeout.ms",
 	"group.consumer.regex.refresh.interval.ms", "group.consumer.session.timeout.ms", "group.coordinator.rebalance.protocols",
 	"group.initial.rebalance.delay.ms",
-	"group.max.session.timeout.ms", "group.max.size", "group.min.session.timeout.ms", "inter.broker.listener.name",
+	"group.max.session.timeout.ms", "group.max.size", "group.min.session.timeout.ms", "inter.broker.listener.name", "java.security.krb5.conf",
 	"listener.security.protocol.map", "listeners", "log.cleaner.backoff.ms",
 	"log.cleaner.dedupe.buffer.size", "log.cleaner.enable", "log.cleaner.io.buffer.load.factor", "log.cleaner.io.buffer.size",
 	"log.cleaner.io.max.bytes.per.second", "log.cleaner.threads", "log.dir", "log.dirs", "log.flush.offset.checkpoint.interval.ms",

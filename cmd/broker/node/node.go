@@ -45,6 +45,7 @@ type Node struct {
 	scramSecret   []byte                        // see sasl.ScramServer
 	tokens        *sasl.TokenCredentials        // of delegation tokens; nil: there are none
 	bearers       map[string]*sasl.TokenRules   // by listener
+	kerberos      kerberosState
 	bootstrap     []metadata.Record
 	sockets       *sockets
 	quorum        *quorum

@@ -55,7 +55,7 @@ func (n *Node) bearerLogin(ctx context.Context, l config.Listener) (*protocol.Lo
 }
 
 // begin begins a login with the token that there is.
-func (o *ownTokens) begin() (sasl.Client, error) {
+func (o *ownTokens) begin(context.Context, string) (sasl.Client, error) {
 	t := o.current.Load()
 	if !o.n.o.Clock.Now().Before(t.Expires) {
 		return nil, errors.New("the token of this node has expired, and there is no other yet")

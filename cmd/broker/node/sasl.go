@@ -54,14 +54,14 @@ func (n *Node) openSASL(ctx context.Context) error {
 	}
 	n.bearers = map[string]*sasl.TokenRules{}
 	for _, l := range slices.Concat(n.o.Config.Listeners, n.o.Config.Controllers) {
-		if !l.Protocol.UsesSASL() || !slices.ContainsFunc(n.o.Config.Mechanisms(l), func(m config.Mechanism) bool { return m.Name == sasl.OAuthBearer }) {
+		if !l.Protocol.UsesSASL() {
 			continue
 		}
-		rules, err := n.bearerOf(ctx, l)
-		if err != nil {
-			return err
+		for _, m := range n.o.Config.Mechanisms(l) {
+			if err := n.openMechanism(ctx, l, m.Name); err != nil {
+				return err
+			}
 		}
-		n.bearers[l.Name] = rules
 	}
 	n.saslListeners = map[string]*protocol.SASL{}
 	for _, l := range slices.Concat(n.o.Config.Listeners, n.o.Config.Controllers) {
@@ -69,7 +69,19 @@ func (n *Node) openSASL(ctx context.Context) error {
 			n.saslListeners[l.Name] = n.saslOf(n.o.Config, l)
 		}
 	}
+	n.watchKeytabs()
 	return n.openBootstrap()
+}
+
+// openMechanism reads what a mechanism of a listener needs beside the configuration.
+func (n *Node) openMechanism(ctx context.Context, l config.Listener, mechanism string) (err error) {
+	switch mechanism {
+	case sasl.OAuthBearer:
+		n.bearers[l.Name], err = n.bearerOf(ctx, l)
+	case sasl.GSSAPI:
+		_, err = n.openKerberos(l)
+	}
+	return err
 }
 
 // loginTo is how this node authenticates to a listener like l of another; nil where that has no SASL.
@@ -81,7 +93,10 @@ func (n *Node) loginTo(ctx context.Context, l config.Listener) (*protocol.Login,
 	if mechanism == sasl.OAuthBearer {
 		return n.bearerLogin(ctx, l)
 	}
-	return &protocol.Login{Mechanism: mechanism, Begin: func() (sasl.Client, error) {
+	if mechanism == sasl.GSSAPI {
+		return n.gssapiLogin(ctx, l)
+	}
+	return &protocol.Login{Mechanism: mechanism, Begin: func(context.Context, string) (sasl.Client, error) {
 		_, username, password, _ := n.saslConfig.Load().NodeLogin(l)
 		if h, scram := sasl.HashOf(mechanism); scram {
 			return h.NewScramClient(username, password, n.random)
@@ -126,9 +141,12 @@ func (n *Node) saslOf(cfg *config.Broker, l config.Listener) *protocol.SASL {
 
 // mechanism begins exchanges of a mechanism of a listener.
 func (n *Node) mechanism(l config.Listener, m config.Mechanism) func() sasl.Exchange {
-	if m.Name == sasl.OAuthBearer {
+	switch m.Name {
+	case sasl.OAuthBearer:
 		rules := n.bearers[l.Name]
 		return func() sasl.Exchange { return sasl.NewOAuthBearer(rules) }
+	case sasl.GSSAPI:
+		return n.gssapi(l)
 	}
 	if h, scram := sasl.HashOf(m.Name); scram {
 		server := &sasl.ScramServer{Hash: h, Secret: n.scramSecret, Random: n.random, Lookup: func(user string) (sasl.Credential, bool) { return n.scramCredential(user, h) }}

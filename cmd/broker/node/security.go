@@ -117,16 +117,19 @@ func (n *Node) tlsSettings(t *listenerTLS, v map[string]string) certs.Settings {
 func (n *Node) stampsOf(values map[string]string) []stamp {
 	var out []stamp
 	for _, name := range []string{values["ssl.keystore.location"], values["ssl.truststore.location"]} {
-		s := stamp{name: name}
-		if name == "" {
-			continue
+		if name != "" {
+			out = append(out, n.stampOf(name))
 		}
-		if info, err := n.o.FS.Stat(name); err == nil {
-			s.modified, s.size = info.ModTime(), info.Size()
-		}
-		out = append(out, s)
 	}
 	return out
+}
+
+func (n *Node) stampOf(name string) stamp {
+	s := stamp{name: name}
+	if info, err := n.o.FS.Stat(name); err == nil {
+		s.modified, s.size = info.ModTime(), info.Size()
+	}
+	return s
 }
 
 // securities are how the listeners of a server secure connections.
@@ -196,28 +199,35 @@ func (c clientTLS) Close() error { return c.socket.Close() }
 
 // watchCertificates reads files anew that have changed, until the node stops.
 func (n *Node) watchCertificates() {
-	stop, ended := make(chan struct{}), make(chan struct{})
-	ticker := n.o.Clock.NewTicker(watchEvery)
-	go func() {
-		defer close(ended)
-		defer ticker.Stop()
+	n.warnOfExpiry()
+	n.watch("watch over certificates", func() {
+		n.reloadChanged()
 		n.warnOfExpiry()
-		for {
-			select {
-			case <-ticker.C():
-				n.reloadChanged()
-				n.warnOfExpiry()
-			case <-stop:
-				return
-			}
-		}
-	}()
-	n.onStop("watch over certificates", func(context.Context) error { close(stop); <-ended; return nil })
+	})
 	for _, t := range n.security.byListener {
 		if _, ok := t.source.NotAfter(); ok {
 			n.metrics.Certificate(t.listener.Name, func() time.Time { at, _ := t.source.NotAfter(); return at })
 		}
 	}
+}
+
+// watch has files looked at every watchEvery, until the node stops.
+func (n *Node) watch(what string, look func()) {
+	stop, ended := make(chan struct{}), make(chan struct{})
+	ticker := n.o.Clock.NewTicker(watchEvery)
+	go func() {
+		defer close(ended)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C():
+				look()
+			case <-stop:
+				return
+			}
+		}
+	}()
+	n.onStop(what, func(context.Context) error { close(stop); <-ended; return nil })
 }
 
 // reloadChanged tries again, too, what failed: files of one change may come one after the other.
