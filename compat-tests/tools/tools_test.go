@@ -24,6 +24,7 @@ type bench struct {
 	b    *kafka.Broker
 	libs string
 	java string
+	jvm  []string // flags of all tools
 }
 
 func newBench(t *testing.T) *bench {
@@ -46,7 +47,8 @@ func newBenchWith(t *testing.T, properties map[string]string) *bench {
 // start prepares a tool's main class; {b} in args is the broker's address.
 func (k *bench) command(ctx context.Context, stdin, class string, args ...string) *exec.Cmd {
 	full := []string{"-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
-		"-cp", filepath.Join(k.libs, "*"), class}
+		"-cp", filepath.Join(k.libs, "*")}
+	full = append(append(full, k.jvm...), class)
 	for _, a := range args {
 		full = append(full, strings.ReplaceAll(a, "{b}", k.b.Addr))
 	}
