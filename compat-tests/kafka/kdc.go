@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -127,6 +128,17 @@ func (k *KDC) Keytab(name string, principals ...string) (string, error) {
 	}
 	_, err := os.Stat(file) // kadmin's exit code says nothing
 	return file, err
+}
+
+// Limit bounds the life of a principal's tickets.
+func (k *KDC) Limit(principal string, life time.Duration) error {
+	return k.run("/usr/sbin/kadmin.local", "-r", Realm, "-q", fmt.Sprintf(`modprinc -maxlife "%d seconds" %s`, int(life.Seconds()), principal))
+}
+
+// Logins is how often a principal has logged in.
+func (k *KDC) Logins(principal string) (int, error) {
+	log, err := os.ReadFile(filepath.Join(k.dir, "kdc.log"))
+	return len(regexp.MustCompile(`AS_REQ .*: ISSUE: .* `+regexp.QuoteMeta(principal+"@"+Realm)+` for krbtgt/`).FindAll(log, -1)), err
 }
 
 func (k *KDC) run(name string, args ...string) error {

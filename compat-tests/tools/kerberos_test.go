@@ -26,14 +26,13 @@ func TestKerberos(t *testing.T) {
 	kafka.SkipOrFail(t, err)
 	t.Cleanup(func() { _ = b.Stop() })
 	k := &bench{t: t, b: b.Broker, libs: libs, java: java, jvm: []string{"-Djava.security.krb5.conf=" + b.KDC.Conf}}
-	for protocol, address := range b.ByProtocol {
-		as := k.properties(t, "security.protocol="+protocol, "sasl.mechanism=GSSAPI", "sasl.kerberos.service.name=kafka", "ssl.truststore.type=PEM", "ssl.truststore.location="+b.CA,
-			"sasl.jaas.config="+kafka.Krb5Login(b.Keytab, "ann"))
-		server := []string{"--bootstrap-server", address}
-		k.run("one\ntwo\n", consoleProduce, append(server, "--command-config", as, "--topic", protocol)...)
-		out := k.run("", consoleConsume, append(server, "--command-config", as, "--topic", protocol, "--from-beginning", "--max-messages", "2", "--timeout-ms", "20000")...)
-		k.want(out, "one", "two")
+	as := func(protocol string) []string {
+		login := k.properties(t, "security.protocol="+protocol, "sasl.mechanism=GSSAPI", "sasl.kerberos.service.name=kafka", "ssl.truststore.type=PEM",
+			"ssl.truststore.location="+b.CA, "sasl.jaas.config="+kafka.Krb5Login(b.Keytab, "ann"))
+		return []string{"--bootstrap-server", b.ByProtocol[protocol], "--command-config", login, "--topic", "t"}
 	}
+	k.run("one\ntwo\n", consoleProduce, as("SASL_SSL")...)
+	k.want(k.run("", consoleConsume, append(as("SASL_PLAINTEXT"), "--from-beginning", "--max-messages", "2", "--timeout-ms", "20000")...), "one", "two")
 	for protocol, address := range b.ByProtocol {
 		librdkafka(t, b, protocol, address)
 	}
