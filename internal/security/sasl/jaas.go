@@ -17,16 +17,17 @@ type Login struct {
 var (
 	errNoModule      = errors.New("JAAS config property does not contain any login modules")
 	errSeveralModule = errors.New("JAAS config property contains more than one login module")
+	errNoText        = errors.New("neither a word nor a quoted text")
 )
 
 // ParseJAAS reads what Kafka's sasl.jaas.config holds: loginModuleClass controlFlag (option=value)* ';'.
 func ParseJAAS(text string) (Login, error) {
 	s := &jaasScanner{src: text}
-	module, err := s.word()
-	if err != nil {
+	module, err := s.text()
+	switch {
+	case err != nil && err != errNoText:
 		return Login{}, err
-	}
-	if module == "" {
+	case module == "":
 		return Login{}, errNoModule
 	}
 	l := Login{Module: module, Options: map[string]string{}}
@@ -43,7 +44,8 @@ func ParseJAAS(text string) (Login, error) {
 	return l, nil
 }
 
-// jaasScanner reads the tokens of Java's StreamTokenizer as Kafka's JaasConfig sets it up: words, quoted texts, comments.
+// jaasScanner reads the tokens of Java's StreamTokenizer as Kafka's JaasConfig sets it up: words, quoted texts,
+// comments.
 type jaasScanner struct {
 	src string
 	at  int
@@ -57,10 +59,10 @@ func (s *jaasScanner) skipSpace() {
 		switch {
 		case rest[0] <= ' ':
 			s.at++
-		case strings.HasPrefix(rest, "//"):
-			s.at += untilEnd(rest, "\n")
 		case strings.HasPrefix(rest, "/*"):
 			s.at += 2 + untilEnd(rest[2:], "*/")
+		case rest[0] == '/': // one is enough for Java
+			s.at += untilEnd(rest, "\n")
 		default:
 			return
 		}
@@ -106,78 +108,75 @@ func isWord(r rune) bool {
 	return r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("_$-.", r)) || r >= 0xa0 && r != unicode.ReplacementChar
 }
 
+// text reads a word or a quoted text. Kafka takes either in every place.
+func (s *jaasScanner) text() (string, error) {
+	s.skipSpace()
+	if !s.ended() && (s.src[s.at] == '"' || s.src[s.at] == '\'') {
+		return s.quoted(s.src[s.at]), nil
+	}
+	word, err := s.word()
+	if err == nil && word == "" {
+		err = errNoText
+	}
+	return word, err
+}
+
 func (s *jaasScanner) controlFlag() error {
-	flag, err := s.word()
+	flag, err := s.text()
 	if err != nil {
-		return err
+		return errors.New("login module control flag not specified in JAAS config")
 	}
 	switch strings.ToUpper(flag) {
-	case "":
-		return errors.New("login module control flag not specified in JAAS config")
 	case "REQUIRED", "REQUISITE", "SUFFICIENT", "OPTIONAL":
 		return nil
 	}
 	return errors.New("invalid login module control flag in JAAS config")
 }
 
+// options reads name=value up to the semicolon. Errors tell the place alone: where a quote is missing, a secret is
+// taken for a name.
 func (s *jaasScanner) options(into map[string]string) error {
-	for !s.take(';') {
+	for n := 1; !s.take(';'); n++ {
 		if s.ended() {
 			return errors.New("JAAS config entry not terminated by semi-colon")
 		}
-		name, err := s.word()
-		switch {
-		case err != nil:
-			return err
-		case name == "":
-			return errors.New("an option of a JAAS config property has no name")
-		case !s.take('='):
-			return fmt.Errorf("value not specified for key '%s' in JAAS config", name)
-		}
-		value, err := s.value()
+		name, err := s.text()
 		if err != nil {
-			return fmt.Errorf("value not specified for key '%s' in JAAS config", name)
+			return fmt.Errorf("option %d in JAAS config has no name: %w", n, err)
+		}
+		if !s.take('=') {
+			return fmt.Errorf("value not specified for option %d in JAAS config", n)
+		}
+		value, err := s.text()
+		if err != nil {
+			return fmt.Errorf("value not specified for option %d in JAAS config: %w", n, err)
 		}
 		into[name] = value
 	}
 	return nil
 }
 
-// value reads a word or a quoted text.
-func (s *jaasScanner) value() (string, error) {
-	s.skipSpace()
-	if s.ended() {
-		return "", errNoModule
-	}
-	if quote := s.src[s.at]; quote == '"' || quote == '\'' {
-		return s.quoted(quote)
-	}
-	word, err := s.word()
-	if err == nil && word == "" {
-		err = errNoModule
-	}
-	return word, err
-}
-
-func (s *jaasScanner) quoted(quote byte) (string, error) {
+// quoted reads up to the quote, or to the end of the line, as Java does.
+func (s *jaasScanner) quoted(quote byte) string {
 	var out strings.Builder
 	for s.at++; !s.ended(); s.at++ {
 		switch c := s.src[s.at]; c {
 		case quote:
 			s.at++
-			return out.String(), nil
+			return out.String()
 		case '\n', '\r':
-			return "", errors.New("a quoted text ends with its line")
+			return out.String()
 		case '\\':
 			s.escaped(&out)
 		default:
 			out.WriteByte(c)
 		}
 	}
-	return "", errors.New("a quoted text has no end")
+	return out.String()
 }
 
-// escaped reads what follows a backslash: a letter's control character, up to three octal digits, or the character itself.
+// escaped reads what follows a backslash: a letter's control character, up to three octal digits, or the character
+// itself.
 func (s *jaasScanner) escaped(out *strings.Builder) {
 	if s.at++; s.ended() {
 		return
@@ -224,8 +223,8 @@ func (l Login) Account() (name, password string, ok bool) {
 	return name, password, named && given
 }
 
-// ParseUsers reads a file of users for PLAIN: name:password a line; blank lines and those that begin with # say nothing. Errors name the
-// line's number alone.
+// ParseUsers reads a file of users for PLAIN: name:password a line; blank lines and those that begin with # say
+// nothing. Errors name the line's number alone.
 func ParseUsers(text string) (Users, error) {
 	out := Users{}
 	n := 0

@@ -109,6 +109,10 @@ func TestJAAS(t *testing.T) {
 		{"a.B REQUISITE // why\n /* because ; */ x = y_1$-z \n;", "a.B", "x=y_1$-z"},
 		{"a.B optional;", "a.B", ""},
 		{`a.B optional x="\t\101\060z";`, "a.B", "x=\tA0z"},
+		{`"a.B" 'Sufficient' "x"='y' ;`, "a.B", "x=y"},
+		{"a.B required / why\n x=\"\";/", "a.B", "x="},
+		{"a.B required x=\"y'\n;", "a.B", "x=y'"}, // a line ends a text
+		{"a.B required x=y x=\u00e4\u4e2d;", "a.B", "x=\u00e4\u4e2d"},
 	} {
 		l, err := ParseJAAS(tt.text)
 		var options []string
@@ -123,9 +127,10 @@ func TestJAAS(t *testing.T) {
 	}
 	for _, text := range []string{
 		"", " ", "a.B", "a.B maybe;", "a.B required", "a.B required x;", "a.B required x=;", "a.B required x=12;", `a.B required x="hunter2;`, "a.B required x=\"hunter2\n\";",
-		"a.B required; c.D required;", "a.B required ;;", `a.B required ="hunter2";`, `a.B required x=y hunter2`,
+		"a.B required; c.D required;", "a.B required ;;", `a.B required ="hunter2";`, `a.B required x=y hunter2`, `a.B required x "hunter2";`, `a.B required x="y" "hunter2";`,
+		`a.B "hunter2" x=y;`, `"" required;`, "a.B required x=y/hunter2;", "a.B required x=y hunter2=;", "a.B required x=-;", "a.B required x=y,z=hunter2;",
 	} {
-		if l, err := ParseJAAS(text); err == nil || strings.Contains(err.Error(), `"hunter2`) {
+		if l, err := ParseJAAS(text); err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%q: %+v, %v", text, l, err)
 		}
 	}
@@ -170,7 +175,8 @@ func (c *franzClient) Next(challenge []byte) (token []byte, done bool, err error
 	return token, done, err
 }
 
-// A token logs in by its id and HMAC, as its owner and for as long as it lives; not when it has gone before the last message, nor as a user of its name.
+// A token logs in by its id and HMAC, as its owner and for as long as it lives; not when it has gone before the last
+// message, nor as a user of its name.
 func TestTokens(t *testing.T) {
 	expires := time.UnixMilli(5000)
 	for _, h := range []Hash{SHA256, SHA512} {
@@ -209,7 +215,8 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// The challenge of a token that there is not, the one before and the one after it is made, have the same salt and iterations.
+// The challenge of a token that there is not, the one before and the one after it is made, have the same salt and
+// iterations.
 func TestTokensAreNotEnumerated(t *testing.T) {
 	credentials, known := &TokenCredentials{Secret: []byte("secret"), Salts: []byte("x")}, false
 	server := &ScramServer{Hash: SHA256, Random: random, Secret: []byte("x"), Token: func(id string) (Token, bool) {
