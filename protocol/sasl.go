@@ -77,6 +77,7 @@ type authentication struct {
 	again     bool      // the exchange under way is not the first
 	lastAgain time.Time // begin of the last one that was not the first
 	expires   time.Time // end of the session; zero: it has none
+	told      bool      // the log has a failure of which the client reads when it answers the challenge
 }
 
 // admits says whether a request of this key may come now.
@@ -257,12 +258,13 @@ func (c *Conn) step(token []byte, loan *memory.Loan) (challenge []byte, done boo
 		err = &sasl.Failure{Text: fmt.Sprintf("Cannot change principals during re-authentication from %s.%s: %s.%s", p.Type, p.Name, userType, a.exchange.Result().Name)}
 	}
 	if err == nil {
+		if r, ok := a.exchange.(sasl.Refuser); ok && r.Refused() != nil {
+			c.failedAuthentication(a.reason(r.Refused()))
+			a.told = true
+		}
 		return challenge, done, nil
 	}
-	reason := fmt.Sprintf("%s: %v", a.mechanism.Name, err)
-	if name := a.exchange.Claimed(); name != "" {
-		reason = fmt.Sprintf("%s as %.64q: %v", a.mechanism.Name, name, err)
-	}
+	reason := a.reason(err)
 	if f, ok := err.(*sasl.Failure); ok {
 		return nil, false, &authFailure{f.Text, reason}
 	}
@@ -271,6 +273,14 @@ func (c *Conn) step(token []byte, loan *memory.Loan) (challenge []byte, done boo
 		what = "re-authentication"
 	}
 	return nil, false, &authFailure{"Authentication failed during " + what + " due to invalid credentials with SASL mechanism " + a.mechanism.Name, reason}
+}
+
+// reason is a failure as the log has it.
+func (a *authentication) reason(err error) string {
+	if name := a.exchange.Claimed(); name != "" {
+		return fmt.Sprintf("%s as %.64q: %v", a.mechanism.Name, name, err)
+	}
+	return fmt.Sprintf("%s: %v", a.mechanism.Name, err)
 }
 
 // userType is the type of principals that SASL makes.
@@ -304,7 +314,9 @@ func (c *Conn) deny(reason string, answer func()) error {
 	c.mu.Lock()
 	end := c.order.push()
 	c.mu.Unlock()
-	c.failedAuthentication(reason)
+	if !c.auth.told {
+		c.failedAuthentication(reason)
+	}
 	c.server.o.Clock.AfterFunc(c.auth.sasl.FailureDelay, func() {
 		answer()
 		c.complete(end, result{abort: denied})

@@ -63,12 +63,13 @@ func (o *ownTokens) begin(context.Context, string) (sasl.Client, error) {
 	return sasl.NewOAuthBearerClient(t.Text), nil
 }
 
-// first gets the first token; an issuer that does not answer is asked again until sasl.login.retry.backoff.max.ms have passed, as Kafka's does.
+// first gets the first token; an issuer that does not answer is asked again until sasl.login.retry.backoff.max.ms have
+// passed, as Kafka's is; one that refuses is not.
 func (o *ownTokens) first(ctx context.Context) error {
 	pause := max(o.login.Backoff, minTokenPause)
 	for waited := time.Duration(0); ; waited, pause = waited+pause, 2*pause {
 		err := o.renew(ctx)
-		if err == nil || ctx.Err() != nil || waited+pause > o.login.MaxBackoff {
+		if bad, ok := errors.AsType[badStatus](err); err == nil || ctx.Err() != nil || ok && bad.final() || waited+pause > o.login.MaxBackoff {
 			return err
 		}
 		if clock.Pause(ctx, o.n.o.Clock, pause) != nil {
@@ -135,7 +136,8 @@ func (o *ownTokens) get(ctx context.Context) (sasl.BearerToken, error) {
 	return sasl.ReadToken(text, o.login.Subject)
 }
 
-// ask asks the issuer for a token, by client credentials (RFC 6749, 4.4). Its address alone is allowed, so that no redirection is followed.
+// ask asks the issuer for a token, by client credentials (RFC 6749, 4.4). Its address alone is allowed, so that no
+// redirection is followed.
 func (o *ownTokens) ask(ctx context.Context) ([]byte, error) {
 	form := url.Values{"grant_type": {"client_credentials"}}
 	if o.login.Scope != "" {
@@ -152,6 +154,25 @@ func (o *ownTokens) ask(ctx context.Context) ([]byte, error) {
 	return readIssuer(req, o.login.Timeout, maxTokenBytes)
 }
 
+// badStatus is an answer of an issuer that is no success.
+type badStatus struct {
+	code int
+	text string
+}
+
+func (s badStatus) Error() string { return "answered " + s.text }
+
+// final says that it stays so however often one asks: what the client does wrong, unless it came too late or too often.
+func (s badStatus) final() bool {
+	switch s.code {
+	case http.StatusRequestTimeout, http.StatusTooManyRequests:
+		return false
+	case http.StatusNotImplemented, http.StatusHTTPVersionNotSupported:
+		return true
+	}
+	return s.code >= 400 && s.code < 500
+}
+
 // readIssuer sends a request to an issuer. Errors have no word of what it answers.
 func readIssuer(req *http.Request, timeout time.Duration, maxBytes int64) ([]byte, error) {
 	client := http.Client{Timeout: timeout, CheckRedirect: func(*http.Request, []*http.Request) error { return errors.New("a redirection") }}
@@ -161,7 +182,7 @@ func readIssuer(req *http.Request, timeout time.Duration, maxBytes int64) ([]byt
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("answered %s", resp.Status)
+		return nil, badStatus{resp.StatusCode, resp.Status}
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxBytes+1))
 	if err == nil && int64(len(body)) > maxBytes {

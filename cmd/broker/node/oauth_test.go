@@ -175,14 +175,14 @@ func TestOAuthBearerBetweenNodes(t *testing.T) {
 	c := emptyCluster(t)
 	c.add(append(checked, "listeners=SASL_PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0", "controller.quorum.voters=1@127.0.0.1:1,2@127.0.0.1:2", "listener.security.protocol.map=SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT",
 		"security.inter.broker.protocol=SASL_PLAINTEXT", "sasl.enabled.mechanisms=OAUTHBEARER", "sasl.mechanism.inter.broker.protocol=OAUTHBEARER", "sasl.mechanism.controller.protocol=OAUTHBEARER",
-		"org.apache.kafka.sasl.oauthbearer.allowed.urls=file:///keys,"+issuerURL, "sasl.oauthbearer.token.endpoint.url="+issuerURL, "sasl.login.retry.backoff.max.ms=50",
+		"org.apache.kafka.sasl.oauthbearer.allowed.urls=file:///keys,"+issuerURL, "sasl.oauthbearer.token.endpoint.url="+issuerURL, "sasl.login.retry.backoff.max.ms=600000",
 		"sasl.oauthbearer.client.credentials.client.id=node", "sasl.oauthbearer.client.credentials.client.secret=guessed")...)
 	write(t, c.disks[0], "/keys", []byte(i.keys()))
 	n, err := Start(t.Context(), c.options[0])
 	if err == nil {
 		stopNode(t, n)
 	}
-	if err == nil || !strings.HasSuffix(err.Error(), "sasl.oauthbearer.token.endpoint.url="+issuerURL+": answered 401 Unauthorized") {
-		t.Error(err)
+	if err == nil || !strings.HasSuffix(err.Error(), "sasl.oauthbearer.token.endpoint.url="+issuerURL+": answered 401 Unauthorized") || refused.Load() != 1 {
+		t.Error(err, refused.Load()) // an issuer that refuses is not asked again
 	}
 }

@@ -28,7 +28,23 @@ type TokenRules struct {
 // tokenAlgorithms are those of signatures with a public key: none, and those with a shared secret, are not among them.
 var tokenAlgorithms = []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
 
-var errToken = errors.New("token")
+var (
+	errToken = errors.New("token")
+	errNoKey = errors.New("no key that is known fits it")
+)
+
+// why is the reason of a refusal, of a length that is bounded, without a word of the token.
+func why(err error) string {
+	for _, reason := range []error{
+		errNoKey, jwt.ErrTokenMalformed, jwt.ErrTokenSignatureInvalid, jwt.ErrTokenUnverifiable, jwt.ErrTokenExpired, jwt.ErrTokenNotValidYet,
+		jwt.ErrTokenUsedBeforeIssued, jwt.ErrTokenInvalidAudience, jwt.ErrTokenInvalidIssuer, jwt.ErrTokenRequiredClaimMissing,
+	} {
+		if errors.Is(err, reason) {
+			return reason.Error()
+		}
+	}
+	return jwt.ErrTokenInvalidClaims.Error()
+}
 
 // Check says whose token it is, and until when.
 func (r *TokenRules) Check(token string) (Result, error) {
@@ -47,7 +63,7 @@ func (r *TokenRules) Check(token string) (Result, error) {
 	}
 	claims := jwt.MapClaims{}
 	if _, err := jwt.NewParser(options...).ParseWithClaims(token, claims, r.key); err != nil {
-		return Result{}, fmt.Errorf("%w: %w", errToken, err)
+		return Result{}, fmt.Errorf("%w: %s", errToken, why(err))
 	}
 	if issued, err := claims.GetIssuedAt(); err != nil || issued == nil && !r.Unsecured {
 		return Result{}, fmt.Errorf("%w: it does not say when it was issued", errToken)
@@ -74,7 +90,7 @@ func (r *TokenRules) key(t *jwt.Token) (any, error) {
 		if r.MissingKey != nil {
 			r.MissingKey()
 		}
-		return nil, fmt.Errorf("no key %.64q for %s", id, t.Method.Alg())
+		return nil, errNoKey
 	}
 	return key, nil
 }
@@ -89,16 +105,17 @@ const invalidToken = `{"status":"invalid_token"}`
 func NewOAuthBearer(rules *TokenRules) Exchange { return &bearer{rules: rules} }
 
 type bearer struct {
-	rules  *TokenRules
-	result Result
-	failed bool
+	rules   *TokenRules
+	result  Result
+	refused error
 }
 
 func (b *bearer) Result() Result  { return b.result }
 func (b *bearer) Claimed() string { return b.result.Name }
+func (b *bearer) Refused() error  { return b.refused }
 
 func (b *bearer) Next(message []byte) (challenge []byte, done bool, err error) {
-	if b.failed { // the client acknowledges that with a message of its own
+	if b.refused != nil { // the client acknowledges that with a message of its own
 		return nil, false, &Failure{invalidToken}
 	}
 	parts := initialResponse.FindSubmatch(message)
@@ -111,7 +128,7 @@ func (b *bearer) Next(message []byte) (challenge []byte, done bool, err error) {
 	}
 	result, err := b.rules.Check(token)
 	if err != nil {
-		b.failed = true
+		b.refused = err
 		return []byte(invalidToken), false, nil
 	}
 	b.result = result

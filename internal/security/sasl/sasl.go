@@ -1,5 +1,5 @@
-// Package sasl has the SASL mechanisms as exchanges of tokens: the server's side, the client's side, and what configures
-// them. It knows no network and no cluster.
+// Package sasl has the SASL mechanisms as exchanges of tokens: the server's side, the client's side, and what
+// configures them. It knows no network and no cluster.
 package sasl
 
 import (
@@ -16,13 +16,20 @@ const (
 
 // Exchange is the server's side of one authentication. One goroutine calls it.
 type Exchange interface {
-	// Next takes a token of the client. After an error or done it is not called again. The text of a *Failure is for the client; that of any other
-	// error is for the log alone.
+	// Next takes a token of the client. After an error or done it is not called again. The text of a *Failure is for
+	// the client; that of any other error is for the log alone.
 	Next(token []byte) (challenge []byte, done bool, err error)
 	// Result is valid once done.
 	Result() Result
 	// Claimed is the name that the client claims, for the log; "" before it says one.
 	Claimed() string
+}
+
+// Refuser is an Exchange that may refuse by a challenge: its client answers that before it reads of the failure, or
+// never.
+type Refuser interface {
+	// Refused is why, for the log alone; nil: it has not refused.
+	Refused() error
 }
 
 // Result is who was authenticated.
