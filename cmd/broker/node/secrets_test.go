@@ -233,7 +233,8 @@ func (s *secrets) pages() {
 	}
 }
 
-// No secret of any kind is in the log of every level, in answers and the texts of errors, or on a page of the admin listener.
+// No secret of any kind is in the log of every level, in answers and the texts of errors, or on a page of the admin
+// listener.
 func TestSecretsStaySecret(t *testing.T) {
 	s, a, i := newSecrets(t)
 	s.logins(a, i)
