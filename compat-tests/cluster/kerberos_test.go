@@ -86,6 +86,22 @@ func TestKerberosBetweenBrokers(t *testing.T) {
 			t.Errorf("%v: broker %d:\n%s", err, n.ID, log)
 		}
 	}
+	kdcRefuses(t, c.Nodes[0], kdc)
+}
+
+// kdcRefuses has a node start whose keys the KDC has replaced: it says so, and ends.
+func kdcRefuses(t *testing.T, n *kafka.Node, kdc *kafka.KDC) {
+	t.Helper()
+	if err := n.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := kdc.Keytab("new", "kafka/127.0.0.1"); err != nil {
+		t.Fatal(err)
+	}
+	err := n.Start(t.Context())
+	if log, _ := os.ReadFile(n.LogPath()); err == nil || !bytes.Contains(log, []byte("login of kafka/127.0.0.1@"+kafka.Realm+": ")) {
+		t.Errorf("%v:\n%s", err, log)
+	}
 }
 
 // kerberosClient is ann's, for a topic of three replicas that it makes.

@@ -110,6 +110,7 @@ func (k *KDC) kdcConf(address string) string {
  %[1]s = {
   database_name = %[3]s/principal
   key_stash_file = %[3]s/stash
+  default_principal_flags = +preauth
   supported_enctypes = aes256-cts-hmac-sha1-96:normal aes128-cts-hmac-sha256-128:normal
  }
 [logging]
