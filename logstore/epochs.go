@@ -8,10 +8,12 @@ import (
 
 // epochCache is Kafka's LeaderEpochFileCache: where each leader epoch begins. Changed under the log's lock,
 // read without it. The checkpoint file may lag behind: entries at or above the recovery point are found again
-// in the batches, so the file is written before the recovery point passes them, and at close.
+// in the batches, so the file is written before the recovery point passes them, and at close. An epoch that
+// begins at the log end and has no batch stays out of the file: a load would drop it.
 type epochCache struct {
 	entries atomic.Pointer[[]epochEntry]
-	dirty   bool // the file does not hold entries; Log.mu
+	dirty   bool         // the file may not hold entries; Log.mu
+	written []epochEntry // what the file holds, as far as that is known; Log.mu
 }
 
 func (c *epochCache) all() []epochEntry {
@@ -25,6 +27,25 @@ func (c *epochCache) set(entries []epochEntry, dirty bool) {
 	c.entries.Store(&entries)
 	c.dirty = c.dirty || dirty
 }
+
+// due is what the file is to hold of a log that ends at end, nil when it holds that already. The caller writes it, or
+// calls unwritten.
+func (c *epochCache) due(end int64) []byte {
+	if !c.dirty {
+		return nil
+	}
+	all := c.all()
+	began := all[:sort.Search(len(all), func(i int) bool { return all[i].start >= end })]
+	c.dirty = len(began) < len(all)
+	if slices.Equal(began, c.written) {
+		return nil
+	}
+	c.written = began
+	return encodeEpochs(began)
+}
+
+// unwritten notes that the file may hold anything.
+func (c *epochCache) unwritten() { c.written, c.dirty = []epochEntry{{-1, -1}}, true }
 
 // assign notes that epoch begins at start. Entries that contradict it go: those of the same or a later epoch,
 // and those that begin at or after start.

@@ -153,10 +153,7 @@ func (l *Log) flushWork() flushWork {
 			s.indexDirty = false
 		}
 	}
-	if l.epochs.dirty {
-		w.epochs = encodeEpochs(l.epochs.all())
-		l.epochs.dirty = false
-	}
+	w.epochs = l.epochs.due(w.end)
 	return w
 }
 
@@ -193,7 +190,9 @@ func (l *Log) stillDue(w flushWork) {
 	for _, s := range w.closedSegments {
 		s.indexDirty = true
 	}
-	l.epochs.dirty = l.epochs.dirty || w.epochs != nil
+	if w.epochs != nil {
+		l.epochs.unwritten()
+	}
 }
 
 func (l *Log) syncSegments(w flushWork) error {

@@ -169,11 +169,13 @@ func (l *Log) readEpochs() bool {
 		var epochs []epochEntry
 		if epochs, err = parseEpochs(data); err == nil {
 			l.epochs.set(epochs, false)
+			l.epochs.written = epochs
 			return true
 		}
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		l.store.o.Log.Warn().Str("log", l.id.String()).Err(err).Msg("rebuilding the leader epoch checkpoint")
+		l.epochs.unwritten()
 	}
 	return false
 }

@@ -425,14 +425,18 @@ func TestMetaProperties(t *testing.T) {
 	}
 }
 
-// TestCleanStopMakesMissingIndexes: a log that nobody wrote to since its index vanished still closes cleanly.
+// TestCleanStopMakesMissingIndexes: a log that nobody wrote to since its index vanished, and whose start has moved,
+// still closes cleanly.
 func TestCleanStopMakesMissingIndexes(t *testing.T) {
-	mem, _ := written(t, 0, testConfig())
+	c := testConfig()
+	c.SegmentBytes = 1 << 20
+	mem, _ := written(t, 8, c)
 	for _, suffix := range []string{indexSuffix, timeIndexSuffix} {
 		must(t, mem.Remove(segmentFile(0, suffix)))
 	}
 	l := reopened(t, mem)
-	must(t, l.AssignEpoch(3))
+	l.SetHighWatermark(l.EndOffset())
+	must(t, l.AdvanceStart(3))
 	must(t, l.store.Close())
 	for _, name := range []string{segmentFile(0, indexSuffix), segmentFile(0, timeIndexSuffix), testDir + "/" + cleanShutdownFile} {
 		if there, err := exists(mem, name); err != nil || !there {
