@@ -51,8 +51,13 @@ func parseScramFields(h Hash, text string) (BootstrapUser, error) {
 	if !ok {
 		return u, errors.New("it does not end with ]")
 	}
+	had := map[string]bool{}
 	for field := range strings.SplitSeq(fields, ",") {
 		name, value, _ := strings.Cut(strings.TrimSpace(field), "=")
+		if had[name] {
+			return u, errors.New("it has name, password or iterations twice")
+		}
+		had[name] = true
 		if n := len(value); n > 1 && value[0] == '"' && value[n-1] == '"' {
 			value = value[1 : n-1]
 		}

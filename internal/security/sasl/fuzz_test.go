@@ -357,3 +357,11 @@ func inProportion(t *testing.T, name string, e Exchange, token []byte) {
 		t.Errorf("%s: %d bytes are allocated for %d", name, spent, len(token))
 	}
 }
+
+// A password with a comma that looks like a field is not cut in silence.
+func TestBootstrapUserWithAFieldTwice(t *testing.T) {
+	const text = "SCRAM-SHA-256=[name=a,password=planted,password=b]"
+	if users, err := ParseBootstrapUsers(text); err == nil || strings.Contains(err.Error(), "planted") {
+		t.Errorf("%+v, %v", users, err)
+	}
+}
