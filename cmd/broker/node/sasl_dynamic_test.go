@@ -103,7 +103,6 @@ func TestDynamicSASL(t *testing.T) {
 		t.Error(err)
 	}
 	c.stop(0)
-	c.stopped[0] = false
 	c.start(0)
 	in("ann", "y", false)
 	set(ofSASL+"sasl.enabled.mechanisms", "", 0)

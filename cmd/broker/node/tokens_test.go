@@ -31,6 +31,34 @@ func tokenAuth(t *kmsg.CreateDelegationTokenResponse) scram.Auth {
 	return scram.Auth{User: t.TokenID, Pass: base64.StdEncoding.EncodeToString(t.HMAC), IsToken: true}
 }
 
+// requireTokenSurvives stops the controller and starts it again: by the token one logs in before and after, and the
+// next controller renews it. It returns a client of its owner's.
+func requireTokenSurvives(t *testing.T, c *nodes, token *kmsg.CreateDelegationTokenResponse) *kgo.Client {
+	t.Helper()
+	first := c.leader()
+	c.stop(first)
+	next := c.leader()
+	if err := ping(t, saslClient(t, c.running[next], "SASL_PLAINTEXT", tokenAuth(token).AsSha256Mechanism())); err != nil {
+		t.Error("by the next controller:", err)
+	}
+	ann := saslClient(t, c.running[next], "SASL_PLAINTEXT", plain.Auth{User: "ann", Pass: "x"}.AsMechanism())
+	renew := kmsg.NewPtrRenewDelegationTokenRequest()
+	renew.HMAC, renew.RenewTimeMillis = token.HMAC, 3_600_000
+	renewed, err := renew.RequestWith(t.Context(), ann)
+	if err != nil || renewed.ErrorCode != 0 {
+		t.Fatal(renewed, err)
+	}
+	c.start(first)
+	c.eventually("the token is renewed where it was away", func() bool {
+		r := c.running[first].image().Token(token.TokenID)
+		return r != nil && r.ExpirationTimestamp == renewed.ExpiryTimestamp
+	})
+	if err := ping(t, saslClient(t, c.running[first], "SASL_PLAINTEXT", tokenAuth(token).AsSha512Mechanism())); err != nil {
+		t.Error("after a start:", err)
+	}
+	return ann
+}
+
 // Who has a token is its owner on every broker, may ask for no other, and until its end alone; nobody else gets in, and
 // no log has the secret or an HMAC.
 func TestDelegationTokens(t *testing.T) {
@@ -75,13 +103,17 @@ func TestDelegationTokens(t *testing.T) {
 	if err := ping(t, brief); !errors.Is(err, kerr.SaslAuthenticationFailed) {
 		t.Errorf("after the token's end: %v", err)
 	}
+	ann = requireTokenSurvives(t, c, token)
 	end := kmsg.NewPtrExpireDelegationTokenRequest()
 	end.HMAC, end.ExpiryPeriodMillis = token.HMAC, -1
 	if resp, err := end.RequestWith(t.Context(), ann); err != nil || resp.ErrorCode != 0 {
 		t.Error(resp, err)
 	}
-	if err := ping(t, saslClient(t, c.running[0], "SASL_PLAINTEXT", tokenAuth(token).AsSha256Mechanism())); !errors.Is(err, kerr.SaslAuthenticationFailed) {
-		t.Errorf("a token that is gone: %v", err)
+	for i := range c.running {
+		c.eventually("the token is gone", func() bool { return c.running[i].image().Token(token.TokenID) == nil })
+		if err := ping(t, saslClient(t, c.running[i], "SASL_PLAINTEXT", tokenAuth(token).AsSha256Mechanism())); !errors.Is(err, kerr.SaslAuthenticationFailed) {
+			t.Errorf("a token that is gone: %v", err)
+		}
 	}
 	configs := kmsg.NewPtrDescribeConfigsRequest()
 	res := kmsg.NewDescribeConfigsRequestResource()
