@@ -56,6 +56,8 @@ type Broker struct {
 	Limits        Limits
 	// Authorizer decides what clients may do; nil: everything.
 	Authorizer *Authorizer
+	// Changes tells the log what clients administer; nil: it does not.
+	Changes *Changes
 	// VerifyTransactions is transaction.partition.verification.enable as it is now.
 	VerifyTransactions func() bool
 	// CheckSecurity says why a dynamic configuration of this broker cannot be put in force; nil: nothing is in its way.

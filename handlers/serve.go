@@ -56,6 +56,7 @@ func (b *Broker) Versions() []protocol.VersionRange {
 func (b *Broker) Serve(ctx context.Context, r *protocol.Request) {
 	defer b.contain(r)
 	if api := b.apis().rows[r.Key]; api.Authorize(b, r) {
+		b.Changes.note(b, r)
 		api.Handle(b, ctx, r)
 	}
 }

@@ -12,7 +12,7 @@ import (
 // used are the broker properties, beside the defaults of topics and groups, that change something here. Whoever starts
 // to read a property adds it, and its warning at start is gone.
 var used = []string{
-	"add.partitions.to.txn.retry.backoff.max.ms", "admin.listen", "admin.metrics.detail", "admin.pprof.listen", "admin.security.protocol", "admin.token", "advertised.listeners", "allow.everyone.if.no.acl.found", "authorizer.class.name", "auto.create.topics.enable", "broker.heartbeat.interval.ms", "broker.id", "broker.rack",
+	"add.partitions.to.txn.retry.backoff.max.ms", "admin.listen", "admin.metrics.detail", "admin.pprof.listen", "admin.security.protocol", "admin.token", "advertised.listeners", "allow.everyone.if.no.acl.found", "audit.changes.enable", "authorizer.class.name", "auto.create.topics.enable", "broker.heartbeat.interval.ms", "broker.id", "broker.rack",
 	"broker.session.timeout.ms", "broker.silence.patience.ms", "connection.failed.authentication.delay.ms", "connections.max.idle.ms", "controller.listener.names", "controller.quorum.voters", "controller.quorum.auto.join.enable", "controller.quorum.bootstrap.servers",
 	"gossip.expect", "gossip.join", "gossip.key", "default.replication.factor", "delegation.token.expiry.check.interval.ms", "delegation.token.expiry.time.ms", "delegation.token.max.lifetime.ms", "delegation.token.secret.key", "delete.topic.enable", "fetch.max.bytes", "group.consumer.assignment.interval.ms", "group.consumer.assignors",
 	"group.consumer.heartbeat.interval.ms", "group.consumer.max.assignment.interval.ms", "group.consumer.max.heartbeat.interval.ms",

@@ -148,7 +148,7 @@ func (n *Node) newBroker() *handlers.Broker {
 		Clock: n.o.Clock, Log: n.o.Log, Static: cfg.Layers, Features: features(), Loggers: n.o.Loggers, LogDirs: n.store.Dirs,
 		Groups: n.groups, Txns: n.txns, Markers: n.markers, Others: n.others, CoordinatorTopics: n.topics, Replicas: n.replicas, ProducerIDs: n.producers,
 		FetchSessions: n.fetchSessions, Limits: limits(cfg.Layers),
-		VerifyTransactions: n.verifiesTransactions, CheckSecurity: n.checkDynamicSecurity, Authorizer: n.authorizer,
+		VerifyTransactions: n.verifiesTransactions, CheckSecurity: n.checkDynamicSecurity, Authorizer: n.authorizer, Changes: n.changes(),
 	}
 }
 
@@ -163,6 +163,14 @@ func newAuthorizer(o Options) *handlers.Authorizer {
 		rules.SuperUsers[name] = true
 	}
 	return handlers.NewAuthorizer(rules, o.Clock, o.Log)
+}
+
+// changes tells the log what clients administer, where audit.changes.enable has it so.
+func (n *Node) changes() *handlers.Changes {
+	if !n.o.Config.Bool("audit.changes.enable") {
+		return nil
+	}
+	return handlers.NewChanges(n.o.Log)
 }
 
 func limits(l config.Layers) handlers.Limits {

@@ -96,7 +96,7 @@ func (n *Node) serveControllers() {
 	options.Metrics = nil // they count what clients do
 	server := protocol.NewServer(&handlers.Broker{
 		ForControllers: true, Quorum: n.quorum, Identity: n.identity, Controller: handlers.NewLocalController(n.quorum), Loggers: n.o.Loggers, NodeID: n.o.Config.NodeID, Image: n.quorum.image, Features: features(),
-		Clock: n.o.Clock, Log: n.o.Log, Static: n.o.Config.Layers, CheckSecurity: n.checkDynamicSecurity, Authorizer: n.authorizer,
+		Clock: n.o.Clock, Log: n.o.Log, Static: n.o.Config.Layers, CheckSecurity: n.checkDynamicSecurity, Authorizer: n.authorizer, Changes: n.changes(),
 	}, options)
 	var accepting sync.WaitGroup
 	n.onStop("controller listeners", func(ctx context.Context) error {
