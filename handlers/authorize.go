@@ -251,6 +251,12 @@ func explainDenial(resp kmsg.Response) {
 		}
 	case *kmsg.ListPartitionReassignmentsResponse:
 		resp.ErrorMessage = text
+	case *kmsg.UnregisterControllerResponse:
+		resp.ErrorMessage = text
+	case *kmsg.AlterUserSCRAMCredentialsResponse:
+		for i := range resp.Results {
+			resp.Results[i].ErrorMessage = text
+		}
 	case *kmsg.DescribeQuorumResponse:
 		resp.ErrorMessage = text
 	case *kmsg.UpdateFeaturesResponse:

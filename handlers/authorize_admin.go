@@ -87,10 +87,10 @@ func authorizeDescribeScram(b *Broker, r *protocol.Request) bool {
 	}
 	req := r.Body.(*kmsg.DescribeUserSCRAMCredentialsRequest)
 	return refusal(r, func(resp *kmsg.DescribeUserSCRAMCredentialsResponse) {
-		resp.ErrorCode, resp.ErrorMessage = clusterUnauthorized, kmsg.StringPtr(clusterUnauthorizedText)
+		resp.ErrorCode = clusterUnauthorized
 		for range req.Users {
 			result := kmsg.NewDescribeUserSCRAMCredentialsResponseResult()
-			result.ErrorCode, result.ErrorMessage = clusterUnauthorized, kmsg.StringPtr(clusterUnauthorizedText)
+			result.ErrorCode = clusterUnauthorized
 			resp.Results = append(resp.Results, result)
 		}
 	})

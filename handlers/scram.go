@@ -41,6 +41,7 @@ func AlterUserScramCredentials(b *Broker, ctx context.Context, r *protocol.Reque
 func DescribeUserScramCredentials(b *Broker, _ context.Context, r *protocol.Request) {
 	req := r.Body.(*kmsg.DescribeUserSCRAMCredentialsRequest)
 	resp := req.ResponseKind().(*kmsg.DescribeUserSCRAMCredentialsResponse)
+	resp.ErrorMessage = kmsg.StringPtr("") // as Kafka, here and of each user that there is
 	if len(req.Users) == 0 {
 		resp.Results = b.allScramUsers()
 		r.Respond(resp)
@@ -77,7 +78,7 @@ func (b *Broker) allScramUsers() (out []kmsg.DescribeUserSCRAMCredentialsRespons
 
 func (b *Broker) scramUser(name string) kmsg.DescribeUserSCRAMCredentialsResponseResult {
 	result := kmsg.NewDescribeUserSCRAMCredentialsResponseResult()
-	result.User = name
+	result.User, result.ErrorMessage = name, kmsg.StringPtr("")
 	for _, h := range []sasl.Hash{sasl.SHA256, sasl.SHA512} {
 		if c := b.Image().ScramCredential(name, int8(h)); c != nil {
 			info := kmsg.NewDescribeUserSCRAMCredentialsResponseResultCredentialInfo()

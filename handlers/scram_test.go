@@ -37,7 +37,7 @@ func TestDescribeUserScramCredentials(t *testing.T) {
 		t.Fatalf("%+v", some)
 	}
 	for i, result := range some.Results {
-		if result.User != want[i].user || result.ErrorCode != want[i].code || (result.ErrorMessage == nil) != (want[i].code == 0) {
+		if result.User != want[i].user || result.ErrorCode != want[i].code || (*result.ErrorMessage == "") != (want[i].code == 0) {
 			t.Errorf("%+v", result)
 		}
 	}

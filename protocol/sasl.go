@@ -166,6 +166,8 @@ func (c *Conn) saslHandshake(r *Request) error {
 	}
 	m := a.sasl.mechanism(req.Mechanism)
 	switch {
+	case m == nil && a.again: // as Kafka
+		return c.deny(fmt.Sprintf("unsupported SASL mechanism %.64q", req.Mechanism), r.NoResponse)
 	case m == nil:
 		resp.ErrorCode = kerr.UnsupportedSaslMechanism.Code
 		return c.deny(fmt.Sprintf("unsupported SASL mechanism %.64q", req.Mechanism), func() { r.Respond(resp) })

@@ -10,6 +10,12 @@ import (
 	"grete/cluster/metadata/acl"
 )
 
+// The last of Kafka's AclOperation and ResourceType.
+const (
+	lastOperation    = kmsg.ACLOperation(15) // TWO_PHASE_COMMIT
+	lastResourceType = kmsg.ACLResourceTypeUser
+)
+
 // createACLs is AclControlManager.createAcls. An ACL that is there already is created with success and no record.
 func (v *view) createACLs(req *kmsg.CreateACLsRequest) ([]metadata.Record, *kmsg.CreateACLsResponse) {
 	resp := req.ResponseKind().(*kmsg.CreateACLsResponse)
@@ -18,7 +24,9 @@ func (v *view) createACLs(req *kmsg.CreateACLsRequest) ([]metadata.Record, *kmsg
 	for _, c := range req.Creations {
 		result := kmsg.NewCreateACLsResponseResult()
 		f := refuseACL(c)
+		result.ErrorCode, result.ErrorMessage = f.fields()
 		if f == nil {
+			result.ErrorMessage = kmsg.StringPtr("") // as Kafka
 			e := aclOf(c)
 			if !made[e] && !v.hasACL(e) {
 				made[e] = true
@@ -26,7 +34,6 @@ func (v *view) createACLs(req *kmsg.CreateACLsRequest) ([]metadata.Record, *kmsg
 				records = append(records, &e)
 			}
 		}
-		result.ErrorCode, result.ErrorMessage = f.fields()
 		resp.Results = append(resp.Results, result)
 	}
 	if f := tooLarge(records); f != nil {
@@ -63,14 +70,16 @@ func refuseACL(c kmsg.CreateACLsRequestCreation) *fault {
 		return refuse(kerr.InvalidRequest, "The only valid name for the CLUSTER resource is %s", acl.ClusterName)
 	case c.ResourceName == "":
 		return refuse(kerr.InvalidRequest, "Invalid empty resource name")
-	case c.ResourceType <= kmsg.ACLResourceTypeAny:
+	case c.ResourceType <= kmsg.ACLResourceTypeAny || c.ResourceType > lastResourceType:
 		return refuse(kerr.InvalidRequest, "Invalid resourceType %v", c.ResourceType)
 	case c.ResourcePatternType != kmsg.ACLResourcePatternTypeLiteral && c.ResourcePatternType != kmsg.ACLResourcePatternTypePrefixed:
 		return refuse(kerr.InvalidRequest, "Invalid patternType %v", c.ResourcePatternType)
-	case c.Operation <= kmsg.ACLOperationAny:
+	case c.Operation <= kmsg.ACLOperationAny || c.Operation > lastOperation:
 		return refuse(kerr.InvalidRequest, "Invalid operation %v", c.Operation)
 	case c.PermissionType != kmsg.ACLPermissionTypeDeny && c.PermissionType != kmsg.ACLPermissionTypeAllow:
 		return refuse(kerr.InvalidRequest, "Invalid permissionType %v", c.PermissionType)
+	case c.Host == "":
+		return refuse(kerr.InvalidRequest, "Host pattern cannot be null or empty")
 	case !strings.Contains(c.Principal, ":"):
 		return refuse(kerr.InvalidRequest, "Could not parse principal from `%s` (no colon is present separating the principal type from the principal name)", c.Principal)
 	}

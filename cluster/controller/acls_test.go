@@ -35,18 +35,24 @@ func TestACLsAreMadeAndRemovedOnce(t *testing.T) {
 		func(c *kmsg.CreateACLsRequestCreation) { c.Operation = kmsg.ACLOperationAny },
 		func(c *kmsg.CreateACLsRequestCreation) { c.PermissionType = kmsg.ACLPermissionTypeAny },
 		func(c *kmsg.CreateACLsRequestCreation) { c.Principal = "ann" },
+		func(c *kmsg.CreateACLsRequestCreation) { c.ResourceType = 99 },
+		func(c *kmsg.CreateACLsRequestCreation) { c.Operation = 99 },
+		func(c *kmsg.CreateACLsRequestCreation) { c.ResourcePatternType = 99 },
+		func(c *kmsg.CreateACLsRequestCreation) { c.PermissionType = 99 },
+		func(c *kmsg.CreateACLsRequestCreation) { c.Host = "" },
+		func(c *kmsg.CreateACLsRequestCreation) { c.Operation, c.ResourceName = lastOperation, "other" },
 		func(c *kmsg.CreateACLsRequestCreation) { c.ResourcePatternType = kmsg.ACLResourcePatternTypePrefixed },
 	))
 	for i, result := range resp.Results {
 		want := int16(42)
-		if i < 2 || i == 10 {
+		if i < 2 || i >= len(resp.Results)-2 {
 			want = 0
 		}
-		if result.ErrorCode != want || (result.ErrorMessage == nil) != (want == 0) {
+		if result.ErrorCode != want || (*result.ErrorMessage == "") != (want == 0) {
 			t.Errorf("creation %d: %+v", i, result)
 		}
 	}
-	if len(made) != 2 {
+	if len(made) != 3 {
 		t.Fatalf("%d records", len(made))
 	}
 	s.apply(made)
@@ -65,7 +71,7 @@ func TestACLsAreMadeAndRemovedOnce(t *testing.T) {
 		t.Errorf("%d records, %+v", len(gone), deleted)
 	}
 	s.apply(gone)
-	if n := s.image.ACLCount(); n != 1 {
+	if n := s.image.ACLCount(); n != 2 {
 		t.Errorf("%d ACLs are left", n)
 	}
 	if e := made[1].(*metadata.AccessControlEntryRecord); s.image.ACL(e.ID) == nil {

@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -55,9 +56,9 @@ type Call struct {
 }
 
 func dial(s *Session, name string) *Conn {
-	c := &Conn{s: s, name: name, clientID: "oracle", addr: s.target.Addr}
+	c := &Conn{s: s, name: name, clientID: "oracle", addr: cmp.Or(s.target.At, s.target.Addr)}
 	if name == setupClient {
-		c.clientID = setupClient
+		c.clientID, c.addr = setupClient, s.target.Addr
 	}
 	c.connect()
 	return c

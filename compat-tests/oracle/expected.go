@@ -3,6 +3,7 @@ package oracle
 import (
 	"fmt"
 	"regexp"
+	"slices"
 )
 
 // exception is a set of differences from Kafka that we accept, with the reason.
@@ -18,9 +19,13 @@ func except(scenario, path, reason string) exception {
 // Sift splits differences into those without an accepted reason and those where only the words of a message
 // differ. An exception that matches nothing is an error: it has to go.
 func Sift(found []Difference) (unexpected, wording []Difference, err error) {
+	return siftBy(exceptions, found)
+}
+
+func siftBy(exceptions []exception, found []Difference) (unexpected, wording []Difference, err error) {
 	used := make([]bool, len(exceptions))
 	for _, d := range found {
-		switch i := exceptionFor(d); {
+		switch i := slices.IndexFunc(exceptions, func(e exception) bool { return e.accepts(d) }); {
 		case i >= 0:
 			used[i] = true
 		case d.Wording():
@@ -37,13 +42,8 @@ func Sift(found []Difference) (unexpected, wording []Difference, err error) {
 	return unexpected, wording, err
 }
 
-func exceptionFor(d Difference) int {
-	for i, e := range exceptions {
-		if e.scenario.MatchString(d.Scenario) && e.path.MatchString(d.Path) {
-			return i
-		}
-	}
-	return -1
+func (e exception) accepts(d Difference) bool {
+	return e.scenario.MatchString(d.Scenario) && e.path.MatchString(d.Path)
 }
 
 // CompareAll lists the differences of all scenarios of want, in order.

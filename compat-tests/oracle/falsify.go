@@ -65,7 +65,8 @@ func (f *Falsifier) accept() {
 		if err != nil {
 			return
 		}
-		broker, err := net.Dial("tcp", f.broker)
+		from, _, _ := net.SplitHostPort(client.RemoteAddr().String()) // rights may depend on it
+		broker, err := dialFrom(from, f.broker)
 		if err != nil {
 			client.Close()
 			continue

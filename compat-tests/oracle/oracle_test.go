@@ -37,18 +37,19 @@ func start(t *testing.T, name string, launch func(context.Context, kafka.Options
 }
 
 // startWith starts a broker with properties beside those of every other.
-func startWith(t *testing.T, name string, launch func(context.Context, kafka.Options) (*kafka.Broker, error), more map[string]string) Target {
+func startWith(t *testing.T, name string, launch func(context.Context, kafka.Options) (*kafka.Broker, error), more map[string]string, listeners ...string) Target {
 	t.Helper()
-	return startOn(t, name, 0, launch, more)
+	return startOn(t, name, kafka.Options{Listeners: listeners}, launch, more)
 }
 
-// startOn is startWith on a port, 0 for any.
-func startOn(t *testing.T, name string, port int, launch func(context.Context, kafka.Options) (*kafka.Broker, error), more map[string]string) Target {
+// startOn is startWith with a port or listeners that opts names.
+func startOn(t *testing.T, name string, opts kafka.Options, launch func(context.Context, kafka.Options) (*kafka.Broker, error), more map[string]string) Target {
 	t.Helper()
 	dir := t.TempDir()
 	all := maps.Clone(properties)
 	maps.Copy(all, more)
-	b, err := launch(context.Background(), kafka.Options{Dir: dir, Properties: all, Port: port})
+	opts.Dir, opts.Properties = dir, all
+	b, err := launch(context.Background(), opts)
 	kafka.SkipOrFail(t, err)
 	t.Cleanup(func() {
 		if err := b.Stop(); err != nil {

@@ -16,6 +16,8 @@ type Target struct {
 	Addr string
 	SASL string // address of a listener that authenticates, "" where there is none
 	Dir  string // prefix of paths that it may show
+	// At is the address of connections that are not for set-up, "" for Addr.
+	At string
 	// Guest is the local address of connections that are not for set-up, "" for the system's choice.
 	Guest string
 }

@@ -30,7 +30,7 @@ func startForTokens(t *testing.T, name, secret string, launch func(context.Conte
 		more["listeners"] += fmt.Sprintf(",CONTROLLER://127.0.0.1:%d", ports[2])
 		more["controller.quorum.bootstrap.servers"] = fmt.Sprintf("127.0.0.1:%d", ports[2])
 	}
-	target := startOn(t, name, ports[0], launch, more)
+	target := startOn(t, name, kafka.Options{Port: ports[0]}, launch, more)
 	target.SASL = at
 	return target
 }
