@@ -21,7 +21,8 @@ type Changes struct{ log zerolog.Logger }
 // NewChanges makes the Changes of a node's listeners.
 func NewChanges(log zerolog.Logger) *Changes { return &Changes{log} }
 
-// changed is one thing that a request has changed. Where there is nothing to be said of the state before or after, that is "".
+// changed is one thing that a request has changed. Where there is nothing to be said of the state before or after, that
+// is "".
 type changed struct{ resource, name, before, after string }
 
 // done is a request that was answered, with the metadata as it was before the request and as it is with the answer.
