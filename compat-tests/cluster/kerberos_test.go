@@ -44,11 +44,9 @@ func TestKerberosBetweenBrokers(t *testing.T) {
 	properties := map[string]string{
 		"listener.security.protocol.map": "CLIENT:SASL_PLAINTEXT,REPLICATION:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT",
 		"sasl.enabled.mechanisms":        "GSSAPI", "sasl.mechanism.inter.broker.protocol": "GSSAPI", "sasl.mechanism.controller.protocol": "GSSAPI",
+		"sasl.kerberos.keytab": service, "sasl.kerberos.principal": "kafka/127.0.0.1@" + kafka.Realm,
 		"sasl.kerberos.service.name": "kafka", "java.security.krb5.conf": kdc.Conf, "connections.max.reauth.ms": "2000",
 		"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer", "super.users": "User:kafka;User:ann",
-	}
-	for _, listener := range []string{"client", "replication", "controller"} {
-		properties["listener.name."+listener+".gssapi.sasl.jaas.config"] = kafka.Krb5Login(service, "kafka/127.0.0.1")
 	}
 	c, err := kafka.StartCluster(t.Context(), kafka.ClusterOptions{Dir: dir, Properties: properties})
 	if err != nil {

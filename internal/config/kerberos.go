@@ -43,25 +43,21 @@ func (b *Broker) Kerberos(l Listener) Kerberos {
 // kerberos names the property that an error is about.
 func (b *Broker) kerberos(l Listener) (k Kerberos, property string, err error) {
 	const service = "sasl.kerberos.service.name"
-	jaas := mechanismProperty(l, sasl.GSSAPI, "sasl.jaas.config")
-	m, err := b.mechanism(l, sasl.GSSAPI)
+	line, property, err := b.kerberosLine(l)
 	if err != nil {
-		return k, jaas, err
-	}
-	if m.JAAS.Module != loginModules[sasl.GSSAPI] {
-		return k, jaas, fmt.Errorf("listener %s has mechanism GSSAPI, which needs the login module %s", l.Name, loginModules[sasl.GSSAPI])
+		return k, property, err
 	}
 	k = Kerberos{
-		Keytab: strings.TrimPrefix(strings.TrimPrefix(m.JAAS.Options["keyTab"], "FILE:"), "file:"), Principal: m.JAAS.Options["principal"],
-		Initiates: !strings.EqualFold(m.JAAS.Options["isInitiator"], "false"), Service: b.ListenerText(l.Name, service),
+		Keytab: strings.TrimPrefix(strings.TrimPrefix(line.Options["keyTab"], "FILE:"), "file:"), Principal: line.Options["principal"],
+		Initiates: !strings.EqualFold(line.Options["isInitiator"], "false"), Service: b.ListenerText(l.Name, service),
 		Rules: SplitList(b.ListenerText(l.Name, "sasl.kerberos.principal.to.local.rules")),
 	}
-	if err := k.checkLine(m.JAAS); err != nil {
-		return k, jaas, err
+	if err := k.checkLine(line); err != nil {
+		return k, property, err
 	}
-	switch named := m.JAAS.Options["serviceName"]; {
+	switch named := line.Options["serviceName"]; {
 	case named != "" && k.Service != "" && named != k.Service:
-		return k, service, errors.New("is not the serviceName of " + jaas)
+		return k, service, errors.New("is not the serviceName of " + property)
 	case k.Service == "" && named == "":
 		return k, service, errors.New("listener " + l.Name + " has mechanism GSSAPI, which needs the name of the service: the first part of the brokers' principals")
 	case k.Service == "":
@@ -71,6 +67,25 @@ func (b *Broker) kerberos(l Listener) (k Kerberos, property string, err error) {
 		return k, "sasl.kerberos.principal.to.local.rules", err
 	}
 	return k, "", nil
+}
+
+// kerberosLine is a listener's login, and the property that it is from; our own properties count where it has no line.
+func (b *Broker) kerberosLine(l Listener) (line sasl.Login, property string, err error) {
+	const plain = "sasl.kerberos.keytab"
+	property = mechanismProperty(l, sasl.GSSAPI, "sasl.jaas.config")
+	m, err := b.mechanism(l, sasl.GSSAPI)
+	keytab, principal := b.Text(plain), b.Text("sasl.kerberos.principal")
+	switch {
+	case err != nil:
+		return line, property, err
+	case m.JAAS.Module == "" && (keytab != "" || principal != ""):
+		options := map[string]string{"useKeyTab": "true", "storeKey": "true", "keyTab": keytab, "principal": principal}
+		return sasl.Login{Module: loginModules[sasl.GSSAPI], Options: options}, plain, nil
+	case m.JAAS.Module != loginModules[sasl.GSSAPI]:
+		return line, property, fmt.Errorf("listener %s has mechanism GSSAPI, which needs the login module %s, or sasl.kerberos.keytab and sasl.kerberos.principal",
+			l.Name, loginModules[sasl.GSSAPI])
+	}
+	return m.JAAS, property, nil
 }
 
 // checkLine refuses what Krb5LoginModule has beside a keytab: nobody is there to be asked for a password, and no file

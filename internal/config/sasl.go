@@ -55,10 +55,12 @@ var saslProperties = map[string]struct{ all, listener, mechanism bool }{
 	"sasl.kerberos.ticket.renew.window.factor": {all: true},
 
 	// Our own.
-	"sasl.bootstrap.users":  {all: true},
-	"sasl.node.password":    {all: true},
-	"sasl.node.username":    {all: true},
-	"sasl.plain.users.file": {all: true},
+	"sasl.bootstrap.users":    {all: true},
+	"sasl.node.password":      {all: true},
+	"sasl.node.username":      {all: true},
+	"sasl.plain.users.file":   {all: true},
+	"sasl.kerberos.keytab":    {all: true},
+	"sasl.kerberos.principal": {all: true},
 }
 
 // honouredSASL says whether a property of SASL is honoured where it stands.
