@@ -77,10 +77,12 @@ func startSecured(ctx context.Context, name, protocol, dir string) (*target, err
 	}
 	o := kafka.Options{Dir: dir, JVM: brokerJVM, Listeners: []string{protocol + "://" + at.addr}, Properties: map[string]string{
 		"ssl.keystore.type": "PEM", "ssl.keystore.location": node, "ssl.cipher.suites": "TLS_AES_128_GCM_SHA256",
-		"sasl.enabled.mechanisms": "SCRAM-SHA-256,SCRAM-SHA-512",
 	}}
-	for _, mechanism := range []string{"scram-sha-256", "scram-sha-512"} {
-		o.Properties["listener.name.sasl_plaintext."+mechanism+".sasl.jaas.config"] = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+	if protocol != "SSL" {
+		o.Properties["sasl.enabled.mechanisms"] = "SCRAM-SHA-256,SCRAM-SHA-512"
+		for _, mechanism := range []string{"scram-sha-256", "scram-sha-512"} {
+			o.Properties["listener.name.sasl_plaintext."+mechanism+".sasl.jaas.config"] = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+		}
 	}
 	start := kafka.StartApache
 	if name == "grete" {
