@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -108,16 +108,23 @@ func (w *wire) bind(network, address string) (ports.Port, error) {
 	return cuttablePort{p, w}, err
 }
 
-// nextPort goes through ports below those that the system gives to connections: a node's port must be free again after
-// its restart.
-var nextPort = 15000 + os.Getpid()%1000*10
+// A port of firstPort to endPort is below those that the system gives to connections: a node's port must be free again
+// after its restart.
+const firstPort, endPort = 10000, 32000
 
-// freePorts are ports that nobody listens on.
+// handedOut are the ports that a test of this process has.
+var handedOut sync.Map
+
+// freePorts are ports that nobody listens on, and that no other test gets. They are random: another test process looks
+// for its own.
 func freePorts(t *testing.T, n int) []string {
 	t.Helper()
 	var out []string
-	for ; len(out) < n; nextPort++ {
-		address := fmt.Sprint("127.0.0.1:", nextPort)
+	for len(out) < n {
+		address := fmt.Sprint("127.0.0.1:", firstPort+rand.IntN(endPort-firstPort))
+		if _, taken := handedOut.LoadOrStore(address, true); taken {
+			continue
+		}
 		if l, err := net.Listen("tcp", address); err == nil {
 			l.Close()
 			out = append(out, address)
