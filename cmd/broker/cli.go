@@ -4,16 +4,22 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
+	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"grete/cmd/broker/tool"
+	"grete/internal/clock"
+	"grete/internal/vfs"
 )
 
 func newRootCommand(p process) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "grete",
-		Short:         "A Kafka broker in one binary",
+		Short:         "A Kafka broker in one binary, and a tool for Kafka clusters",
 		Version:       version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -23,7 +29,22 @@ func newRootCommand(p process) *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
 	root.SetHelpCommand(newHelpCommand())
 	root.AddCommand(newServeCommand(p), newCertsCommand(p), newUserCommand(p), newVersionCommand())
+	root.AddCommand(tool.Commands(p.toolWorld())...)
 	return root
+}
+
+// toolWorld is what the commands get that speak to a cluster as a client.
+func (p process) toolWorld() tool.World {
+	return tool.World{
+		Version: version, Env: p.env, Stdin: p.stdin, Stdout: p.stdout, Stderr: p.stderr, Files: vfs.OS, Clock: clock.System, Signals: p.signals,
+		Terminal: isTerminal(p.stdout), Asks: isTerminal(p.stdin) && isTerminal(p.stderr),
+	}
+}
+
+// isTerminal tells whether somebody sits before a reader or a writer.
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && isatty.IsTerminal(f.Fd())
 }
 
 // onRun has begin called before any command does something: the command line has been understood by then.

@@ -3,10 +3,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
 	"os/signal"
 	"syscall"
+
+	"grete/cmd/broker/tool"
 )
 
 // version is set by the linker.
@@ -16,7 +19,7 @@ func main() {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, stopSignals()...)
 	os.Exit(run(context.Background(), process{
-		args: os.Args[1:], env: os.Environ(), stdout: os.Stdout, stderr: os.Stderr, signals: signals,
+		args: os.Args[1:], env: os.Environ(), stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, signals: signals,
 	}))
 }
 
@@ -32,6 +35,7 @@ func stopSignals() []os.Signal {
 // process is what the program gets from outside.
 type process struct {
 	args, env      []string
+	stdin          io.Reader
 	stdout, stderr io.Writer
 	signals        <-chan os.Signal // the first asks it to stop, another to stop at once
 }
@@ -52,6 +56,9 @@ func run(ctx context.Context, p process) int {
 	onRun(root, func() { code = exitFailure })
 	if err := root.ExecuteContext(ctx); err != nil {
 		printError(p.stderr, err)
+		if _, ok := errors.AsType[*tool.UsageError](err); ok {
+			code = exitUsage
+		}
 		return code
 	}
 	return 0

@@ -66,6 +66,7 @@ func TestRulesCanFail(t *testing.T) {
 		{"coordinator/a.go", "grete/coordinator/group"},
 		{"cluster/replica/a.go", "grete/cluster/controller"},
 		{"handlers/a.go", "grete/cmd/broker"},
+		{"cmd/broker/tool/a.go", "grete/logstore"},
 		{"elsewhere/a.go", "fmt"},
 	} {
 		src := "package a\nimport _ \"" + c.imports + "\"\n"
