@@ -53,7 +53,7 @@ type tool struct {
 func Commands(w World) []*cobra.Command {
 	t := &tool{World: w}
 	commands := []*cobra.Command{
-		t.topicCommand(), t.configCommand(),
+		t.topicCommand(), t.groupCommand(), t.produceCommand(), t.consumeCommand(), t.configCommand(),
 	}
 	for _, cmd := range commands {
 		t.connectionFlags(cmd.PersistentFlags())
@@ -139,7 +139,7 @@ func (t *tool) connects(run clusterCommand) func(*cobra.Command, []string) error
 		}
 		defer c.close()
 		err = run(c.ctx, c, args)
-		if interrupted(ctx) && (err == nil || errors.Is(err, context.Canceled)) {
+		if interrupted(ctx) && errors.Is(err, context.Canceled) {
 			return errInterrupted
 		}
 		return c.explain(err)

@@ -59,6 +59,9 @@ type rig struct {
 	signals chan os.Signal
 }
 
+// commandTimeout ends a command that would go on for ever.
+const commandTimeout = 20 * time.Second
+
 func newRig(address string) *rig {
 	return &rig{env: []string{"GRETE_BROKERS=" + address, "XDG_CONFIG_HOME=/home", "TZ=UTC"}, files: vfs.NewMem(), signals: make(chan os.Signal, 1)}
 }
@@ -75,7 +78,9 @@ func (r *rig) run(stdin io.Reader, stdout, stderr io.Writer, args ...string) int
 	root.SetErr(stderr)
 	began := false
 	root.PersistentPreRun = func(*cobra.Command, []string) { began = true }
-	err := root.ExecuteContext(context.Background())
+	ctx, cancel := context.WithTimeout(context.Background(), commandTimeout)
+	defer cancel()
+	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return 0
 	}
