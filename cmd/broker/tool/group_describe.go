@@ -127,7 +127,7 @@ func (c *cluster) members(ctx context.Context, name string) (groupView, error) {
 	}
 }
 
-// membersOf asks the coordinator by the request for consumer groups, and by the one for classic groups where it is none.
+// membersOf asks by the request for consumer groups, and where it is none by the one for classic groups.
 func (c *cluster) membersOf(ctx context.Context, name string) (groupView, error) {
 	found, err := c.adm.DescribeConsumerGroups(ctx, name)
 	if err == nil && found[name].Err == nil {

@@ -47,8 +47,8 @@ func (r *rig) must(t *testing.T, stdin io.Reader, args ...string) string {
 	return stdout.String()
 }
 
-// A member of a group is seen by describe, and keeps its group from being reset; after a signal it has committed what it
-// has written.
+// A member of a group is seen by describe, and keeps its group from being reset. After a signal it has committed what
+// it has written.
 func TestMemberOfAGroup(t *testing.T) {
 	r := newRig(startBroker(t, "PLAINTEXT", ""))
 	r.must(t, nil, "topic", "create", "t", "-p", "1")
