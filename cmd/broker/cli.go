@@ -25,7 +25,6 @@ func newRootCommand(p process) *cobra.Command {
 		SilenceErrors: true,
 	}
 	root.SetVersionTemplate("grete {{.Version}}\n")
-	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
 	root.SetHelpCommand(newHelpCommand())
 	root.AddCommand(newServeCommand(p), newCertsCommand(p), newUserCommand(p), newVersionCommand())

@@ -149,6 +149,9 @@ type dialError struct{ error }
 
 func (e *dialError) Unwrap() error { return e.error }
 
+// tooOld is how franz-go's error begins, which has no name, for a request that a broker does not have.
+const tooOld = "broker is too old"
+
 // errHandshake marks what fails in a TLS handshake.
 var errHandshake = errors.New("TLS handshake")
 
@@ -178,6 +181,9 @@ func (c *cluster) explain(err error) error {
 	}
 	if refused, ok := errors.AsType[*dialError](context.Cause(c.ctx)); ok {
 		err = refused.error
+	}
+	if strings.Contains(err.Error(), tooOld) {
+		return errors.New("the broker does not have this request, or no version of it that grete knows (grete api lists what it has)")
 	}
 	for _, reason := range []func(error) string{c.ofConnection, c.ofTLS, c.ofLogin} {
 		if text := reason(err); text != "" {

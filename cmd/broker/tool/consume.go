@@ -122,13 +122,7 @@ func (c *cluster) consume(ctx context.Context, topics []string, f consumeFlags) 
 	if err != nil {
 		return err
 	}
-	options := []kgo.Opt{kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(), kgo.FetchMaxPartitionBytes(4 << 20)}
-	if f.uncommitted {
-		options[0] = kgo.FetchIsolationLevel(kgo.ReadUncommitted())
-	}
-	if f.rack != "" {
-		options = append(options, kgo.Rack(f.rack))
-	}
+	options := f.fetchOptions()
 	if f.group != "" {
 		return c.consumeGroup(ctx, topics, f, r, options)
 	}
@@ -136,6 +130,23 @@ func (c *cluster) consume(ctx context.Context, topics []string, f consumeFlags) 
 	if err != nil || len(at) == 0 {
 		return err
 	}
+	return c.readFrom(ctx, at, r, options)
+}
+
+// fetchOptions are those of a client that reads.
+func (f consumeFlags) fetchOptions() []kgo.Opt {
+	options := []kgo.Opt{kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(), kgo.FetchMaxPartitionBytes(4 << 20)}
+	if f.uncommitted {
+		options[0] = kgo.FetchIsolationLevel(kgo.ReadUncommitted())
+	}
+	if f.rack != "" {
+		options = append(options, kgo.Rack(f.rack))
+	}
+	return options
+}
+
+// readFrom reads partitions from these offsets on.
+func (c *cluster) readFrom(ctx context.Context, at map[string]map[int32]kgo.Offset, r *reader, options []kgo.Opt) error {
 	watch, err := c.endWatch(ctx, at)
 	if err != nil {
 		return err

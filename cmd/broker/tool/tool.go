@@ -53,12 +53,13 @@ type tool struct {
 func Commands(w World) []*cobra.Command {
 	t := &tool{World: w}
 	commands := []*cobra.Command{
-		t.topicCommand(), t.groupCommand(), t.produceCommand(), t.consumeCommand(), t.configCommand(),
+		t.topicCommand(), t.groupCommand(), t.produceCommand(), t.consumeCommand(), t.configCommand(), t.quotaCommand(), t.brokerCommand(), t.clusterCommand(),
+		t.quorumCommand(), t.txnCommand(), t.healthCommand(), t.apiCommand(), t.benchCommand(),
 	}
 	for _, cmd := range commands {
 		t.connectionFlags(cmd.PersistentFlags())
 	}
-	return append(commands, t.profileCommand())
+	return append(commands, t.logCommand(), t.profileCommand())
 }
 
 // env returns a variable of the environment, "" without one.

@@ -119,7 +119,13 @@ var masks = []struct{ from, to string }{
 	{`\b1[78]\d{11}\b`, "TIME"},
 	{`\b[A-Za-z0-9+/_-]{21}[AQgw]==`, "ID"},
 	{`\bgrete-[0-9a-f-]{36}`, "MEMBER"},
-	{`[0-9.]+ (records|MiB)/s`, "N $1/s"},
+	{`in \d+\.\d\d s: .* ms`, "in N"},
+	{`in \d+\.\d\d s: .* MiB/s`, "in N"},
+	{`(voter|leader|observer) +\d+ +\d+`, "$1 N N"},
+	{`"port": \d+`, `"port": N`},
+	{`TIME  +`, "TIME  "},
+	{`(leader|epoch|watermark) \d+`, "$1 N"},
+	{`\b[A-Za-z0-9_-]{22}\b`, "ID"},
 }
 
 // player runs the command lines of a script. What comes before a bar is the standard input. Lines of stderr begin with
