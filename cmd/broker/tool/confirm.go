@@ -21,6 +21,9 @@ func (t *tool) destructive(commands ...*cobra.Command) {
 // rehearses gives commands the flag --dry-run.
 func (t *tool) rehearses(commands ...*cobra.Command) {
 	for _, cmd := range commands {
+		cmd.PreRun = func(cmd *cobra.Command, _ []string) {
+			t.changes, t.mayAsk = true, t.Asks && cmd.Flags().Lookup("yes") != nil
+		}
 		cmd.Flags().BoolVar(&t.dryRun, "dry-run", false, "only say what would be done, after the checks that can be made")
 	}
 }

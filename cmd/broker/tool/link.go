@@ -158,10 +158,12 @@ func seeds(list string) ([]string, error) {
 		if !strings.Contains(address, ":") || strings.HasSuffix(address, "]") {
 			address += ":9092"
 		}
-		out = append(out, address)
+		if !slices.Contains(out, address) {
+			out = append(out, address)
+		}
 	}
 	if len(out) == 0 {
 		return nil, usagef("--brokers=%s names no broker: it is host:port,…", list)
 	}
-	return slices.Compact(out), nil
+	return out, nil
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -47,6 +48,8 @@ type tool struct {
 	output  outputFlag
 	yes     bool // -y
 	dryRun  bool
+	changes bool // the command changes something
+	mayAsk  bool // the command may ask somebody, who takes time
 }
 
 // Commands returns the commands of the tool. Those that ask a cluster have the flags that say which.
@@ -104,13 +107,22 @@ func interrupted(ctx context.Context) bool { return errors.Is(context.Cause(ctx)
 // clusterCommand is a command that asks a cluster.
 type clusterCommand func(ctx context.Context, c *cluster, args []string) error
 
+// answerTimeout is how long a question waits for its answer.
+const answerTimeout = 10 * time.Minute
+
 // asks runs a command whose requests are few: --timeout bounds it as a whole.
 func (t *tool) asks(run clusterCommand) func(*cobra.Command, []string) error {
 	return t.connects(func(ctx context.Context, c *cluster, args []string) error {
-		limited, cancel := clock.WithTimeout(ctx, t.Clock, c.timeout)
+		limit := c.timeout
+		if t.mayAsk {
+			limit += answerTimeout
+		}
+		limited, cancel := clock.WithTimeout(ctx, t.Clock, limit)
 		defer cancel()
 		err := run(limited, c, args)
 		switch {
+		case interrupted(ctx) && t.changes && errors.Is(err, context.Canceled):
+			return fmt.Errorf("%w: what was asked for may be done, or not", errInterrupted)
 		case err == nil || interrupted(ctx):
 			return err
 		case limited.Err() != nil && ctx.Err() == nil:
