@@ -264,6 +264,7 @@ func FuzzUnsecuredToken(f *testing.F) {
 	f.Add(`{"alg":"none"}`, `{"sub":"ann","iat":999,"exp":1001}`, "")
 	f.Add(`{"alg":"none","typ":"JWT"}`, `{"sub":7,"iat":1e400,"exp":"x"}`, "")
 	f.Add(`{"alg":"HS256"}`, `{"sub":"ann","exp":1001}`, "AA")
+	f.Add(`{"alg":"none"}`, `{"sub":"0","exp":1001}`, "\r")
 	f.Fuzz(func(t *testing.T, header, claims, signature string) {
 		part := base64.RawURLEncoding.EncodeToString
 		text := part([]byte(header)) + "." + part([]byte(claims)) + "." + signature

@@ -61,6 +61,9 @@ func (r *TokenRules) Check(token string) (Result, error) {
 	if r.Issuer != "" {
 		options = append(options, jwt.WithIssuer(r.Issuer))
 	}
+	if strings.ContainsAny(token, "\r\n") { // which Go's base64 skips, and Java's refuses
+		return Result{}, fmt.Errorf("%w: it has an end of line", errToken)
+	}
 	claims := jwt.MapClaims{}
 	if _, err := jwt.NewParser(options...).ParseWithClaims(token, claims, r.key); err != nil {
 		return Result{}, fmt.Errorf("%w: %s", errToken, why(err))
