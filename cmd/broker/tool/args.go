@@ -1,10 +1,12 @@
 package tool
 
 import (
+	"encoding/base64"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kadm"
 )
 
 func exactly(n int) cobra.PositionalArgs {
@@ -61,3 +63,6 @@ func pairs(what string, list []string) ([][2]string, error) {
 func ids(list []int32) string {
 	return strings.ReplaceAll(strings.Trim(fmt.Sprint(list), "[]"), " ", ",")
 }
+
+// idText is a topic id as Kafka's tools write it.
+func idText(id kadm.TopicID) string { return base64.RawURLEncoding.EncodeToString(id[:]) }

@@ -117,7 +117,6 @@ var masks = []struct{ from, to string }{
 	{`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`, "TIME"},
 	{`"timestamp": ?\d+`, `"timestamp":TIME`},
 	{`\b1[78]\d{11}\b`, "TIME"},
-	{`\b[A-Za-z0-9+/_-]{21}[AQgw]==`, "ID"},
 	{`\bgrete-[0-9a-f-]{36}`, "MEMBER"},
 	{`in \d+\.\d\d s: .* ms`, "in N"},
 	{`in \d+\.\d\d s: .* MiB/s`, "in N"},
@@ -125,7 +124,7 @@ var masks = []struct{ from, to string }{
 	{`"port": \d+`, `"port": N`},
 	{`TIME  +`, "TIME  "},
 	{`(leader|epoch|watermark) \d+`, "$1 N"},
-	{`\b[A-Za-z0-9_-]{22}\b`, "ID"},
+	{`\b[A-Za-z0-9_-]{21}[AQgw]\b`, "ID"},
 }
 
 // player runs the command lines of a script. What comes before a bar is the standard input. Lines of stderr begin with

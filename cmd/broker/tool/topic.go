@@ -70,7 +70,7 @@ func (c *cluster) listTopics(ctx context.Context, patterns []string, internal bo
 		if d.IsInternal && !internal && len(patterns) == 0 || !matches(patterns, d.Topic) {
 			continue
 		}
-		r := topicRow{Name: d.Topic, ID: d.ID.String(), Partitions: len(d.Partitions), Replicas: d.Partitions.NumReplicas(), Internal: d.IsInternal, Unhealthy: unhealthy(d.Partitions)}
+		r := topicRow{Name: d.Topic, ID: idText(d.ID), Partitions: len(d.Partitions), Replicas: d.Partitions.NumReplicas(), Internal: d.IsInternal, Unhealthy: unhealthy(d.Partitions)}
 		var state any = ""
 		if r.Unhealthy > 0 {
 			state = bad(fmt.Sprint(r.Unhealthy))

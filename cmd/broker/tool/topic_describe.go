@@ -54,7 +54,7 @@ func (c *cluster) describeTopics(ctx context.Context, names []string) error {
 	}
 	views, tables := []topicView{}, []*table{}
 	for _, d := range details.Sorted() {
-		v := topicView{Name: d.Topic, ID: d.ID.String(), Internal: d.IsInternal, Configs: []configRow{}}
+		v := topicView{Name: d.Topic, ID: idText(d.ID), Internal: d.IsInternal, Configs: []configRow{}}
 		if found, err := configs.On(d.Topic, nil); err == nil {
 			v.Configs = configRows(found.Configs, true)
 		}
