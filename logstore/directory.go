@@ -2,6 +2,7 @@ package logstore
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -52,26 +53,37 @@ type DirInfo struct {
 }
 
 // openDir creates and locks the directory.
-func (s *Store) openDir(name string) (*logDir, error) {
+func (s *Store) openDir(ctx context.Context, name string) (*logDir, error) {
 	d := &logDir{store: s, path: name, stoppedEpoch: NoBrokerEpoch, checkpoints: map[string][]byte{}, stale: map[ID]bool{}}
-	lock, err := d.acquire()
+	err := d.patiently(ctx, ID{}, func() (err error) {
+		d.lock, err = d.acquire()
+		return err
+	})
 	if errors.Is(err, vfs.ErrLocked) {
 		return nil, fmt.Errorf("log directory %s is in use by another process: %w", name, err)
 	}
+	if err == nil {
+		err = d.patiently(ctx, ID{}, d.identify)
+	}
 	if err != nil {
 		d.fail(err)
-		return d, nil
 	}
-	d.lock = lock
-	if d.volume, err = vfs.OpenVolume(s.o.FS, name); err != nil {
-		d.fail(err)
+	return d, nil
+}
+
+// identify opens the directory's volume and reads its id.
+func (d *logDir) identify() (err error) {
+	if d.volume == nil {
+		if d.volume, err = vfs.OpenVolume(d.store.o.FS, d.path); err != nil {
+			return err
+		}
 	}
-	meta, err := ReadMetaProperties(s.o.FS, name)
+	meta, err := ReadMetaProperties(d.store.o.FS, d.path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		d.fail(err)
+		return err
 	}
 	d.directoryID = meta.DirectoryID
-	return d, nil
+	return nil
 }
 
 func (d *logDir) acquire() (io.Closer, error) {
@@ -127,8 +139,12 @@ type cleanMark struct {
 	BrokerEpoch int64 `json:"brokerEpoch"`
 }
 
-// takeCleanMark tells whether the last stop was clean, and removes the mark: a crash from here on is one.
-func (d *logDir) takeCleanMark() (bool, error) {
+// takeCleanMark tells whether the last stop was clean, and removes the mark: a crash from here on is one. An earlier
+// try may have taken it, and failed to make that durable.
+func (d *logDir) takeCleanMark(taken bool) (bool, error) {
+	if taken {
+		return true, d.store.o.FS.SyncDir(d.path)
+	}
 	name := path.Join(d.path, cleanShutdownFile)
 	text, err := readFile(d.store.o.FS, name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -155,21 +171,47 @@ func (d *logDir) putCleanMark() error {
 	return replaceFile(d.store.o.FS, path.Join(d.path, cleanShutdownFile), text)
 }
 
+// checkpoints are what a directory's files say of its logs.
+type checkpoints struct {
+	clean                                 bool // it was stopped cleanly
+	recovery, starts, watermarks, cleaned map[ID]int64
+}
+
+func (c checkpoints) of(id ID) loadState {
+	return loadState{clean: c.clean, checkpointed: c.recovery != nil, recovery: c.recovery[id], start: c.starts[id], highWatermark: c.watermarks[id]}
+}
+
+// takeCheckpoints reads them, and takes the mark of a clean stop away. taken says that an earlier try has done that.
+func (d *logDir) takeCheckpoints(taken bool) (c checkpoints, err error) {
+	if c.clean, err = d.takeCleanMark(taken); err != nil {
+		return c, err
+	}
+	for name, to := range map[string]*map[ID]int64{recoveryPointFile: &c.recovery, logStartFile: &c.starts, highWatermarkFile: &c.watermarks, cleanerFile: &c.cleaned} {
+		if *to, err = d.readCheckpoint(name); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}
+
 // readCheckpoint reads one of the offset checkpoints; a missing or garbled one says nothing (as in Kafka:
-// recovery from the start, start at the first segment).
-func (d *logDir) readCheckpoint(name string) map[ID]int64 {
+// recovery from the start, start at the first segment). The error of one that cannot be read now heals.
+func (d *logDir) readCheckpoint(name string) (map[ID]int64, error) {
 	data, err := readFile(d.store.o.FS, path.Join(d.path, name))
 	if err == nil {
 		var offsets map[ID]int64
 		if offsets, err = parseOffsets(data); err == nil {
 			d.checkpoints[name] = data
-			return offsets
+			return offsets, nil
 		}
+	}
+	if Heals(err) {
+		return nil, err
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		d.store.o.Log.Warn().Str("dir", d.path).Str("file", name).Err(err).Msg("ignoring a checkpoint")
 	}
-	return nil
+	return nil, nil
 }
 
 // writeCheckpoint gathers the offsets of the directory's logs and replaces the file when they changed.

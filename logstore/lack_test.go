@@ -272,3 +272,69 @@ func truncateLacking(t *testing.T, n int, cut func(*Log) error) (hit bool) {
 	must(t, again.Close())
 	return hit
 }
+
+// TestStartWithoutDescriptorsWaits: what lacks descriptors or space as logs load is tried again, and nothing is taken
+// for lost: offsets, epochs, producers and the topic's id are what they were, and the directory serves.
+func TestStartWithoutDescriptorsWaits(t *testing.T) {
+	files := []string{
+		MetaPropertiesFile, lockFile, cleanShutdownFile, recoveryPointFile, logStartFile, highWatermarkFile, cleanerFile, leaderEpochFile,
+		partitionMetadataFile, snapshotSuffix, txnIndexSuffix, indexSuffix, timeIndexSuffix, logSuffix,
+	}
+	for _, part := range files {
+		for _, clean := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, clean %v", part, clean), func(t *testing.T) { startsWithout(t, part, clean) })
+		}
+	}
+}
+
+func startsWithout(t *testing.T, part string, clean bool) {
+	mem := vfs.NewMem()
+	faulty, o, s, l := lackingOn(t, mem)
+	l.SetHighWatermark(40)
+	must(t, l.AdvanceStart(7))
+	must(t, l.flushNow())
+	must(t, s.dirs[0].writeCheckpoints())
+	want := whole(l)
+	if clean {
+		must(t, s.Close())
+	} else {
+		faulty = vfs.NewFaulty(mem.CrashClone(rand.New(rand.NewPCG(1, 1)), 100))
+		o.FS = faulty
+	}
+	manual := clock.NewManual(time.UnixMilli(1_000_000))
+	o.Clock = manual
+	faulty.Lack(part, syscall.EMFILE)
+	type opened struct {
+		s   *Store
+		err error
+	}
+	done := make(chan opened)
+	go func() {
+		s, err := Open(t.Context(), o)
+		done <- opened{s, err}
+	}()
+	for i := 0; ; i++ {
+		select {
+		case got := <-done:
+			must(t, got.err)
+			defer got.s.Close()
+			if err := got.s.dirs[0].offlineError(); err != nil {
+				t.Fatal(err)
+			}
+			if got := whole(got.s.Log(testID)); got != want {
+				t.Fatalf("it was %s\nand is %s", want, got)
+			}
+			return
+		case <-time.After(2 * time.Millisecond):
+			if i == 5 {
+				faulty.Heal()
+			}
+			manual.Advance(lackPause)
+		}
+	}
+}
+
+// whole is what a start must find again.
+func whole(l *Log) string {
+	return fmt.Sprint(l.StartOffset(), l.EndOffset(), l.HighWatermark(), l.epochs.all(), l.TopicID(), l.producers.ongoing)
+}

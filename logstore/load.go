@@ -42,7 +42,10 @@ func (l *Log) load(state loadState) error {
 	}
 	l.start.Store(max(state.start, l.segments()[0].base))
 	l.recovery.Store(state.recovery)
-	epochsKnown := l.readEpochs()
+	epochsKnown, err := l.readEpochs()
+	if err != nil {
+		return err
+	}
 	end, epoch, err := l.findEnd(state)
 	if err != nil {
 		return err
@@ -69,7 +72,9 @@ func (l *Log) loadEmpty(state loadState) error {
 	l.entries.made++
 	l.setSegments([]*segment{first})
 	l.start.Store(state.start)
-	l.readEpochs()
+	if _, err := l.readEpochs(); err != nil {
+		return err
+	}
 	return l.finishLoad(state, state.start)
 }
 
@@ -162,22 +167,26 @@ func (l *Log) contradicts(epoch int32, end int64) bool {
 	return true
 }
 
-// readEpochs loads the epoch checkpoint; false when it is missing or garbled.
-func (l *Log) readEpochs() bool {
+// readEpochs loads the epoch checkpoint; false when it is missing or garbled. The error of one that cannot be read now
+// heals.
+func (l *Log) readEpochs() (known bool, err error) {
 	data, err := readFile(l.store.o.FS, l.file(leaderEpochFile))
 	if err == nil {
 		var epochs []epochEntry
 		if epochs, err = parseEpochs(data); err == nil {
 			l.epochs.set(epochs, false)
 			l.epochs.written = epochs
-			return true
+			return true, nil
 		}
+	}
+	if Heals(err) {
+		return false, err
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		l.store.o.Log.Warn().Str("log", l.id.String()).Err(err).Msg("rebuilding the leader epoch checkpoint")
 		l.epochs.unwritten()
 	}
-	return false
+	return false, nil
 }
 
 // rebuildEpochs finds the epochs in the batches.

@@ -10,6 +10,7 @@ import (
 	"path"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -72,7 +73,7 @@ func (s *Store) open(ctx context.Context) error {
 		return errors.New("no log directory is configured")
 	}
 	for _, name := range s.o.Dirs {
-		d, err := s.openDir(path.Clean(name))
+		d, err := s.openDir(ctx, path.Clean(name))
 		if err != nil {
 			return err
 		}
@@ -116,8 +117,11 @@ func (s *Store) anyOnline() error {
 	return all
 }
 
-// load opens the directory's logs, several at a time. An IO error takes the directory offline; that a partition is
-// there twice, or ctx ends, fails the store.
+// lackPause is how long a start waits before it tries again what lacked space or descriptors.
+const lackPause = time.Second
+
+// load opens the directory's logs, several at a time. An IO error that does not heal takes the directory offline; that
+// a partition is there twice, or ctx ends, fails the store.
 func (d *logDir) load(ctx context.Context) error {
 	if d.offlineError() != nil {
 		return nil
@@ -131,15 +135,15 @@ func (d *logDir) load(ctx context.Context) error {
 }
 
 func (d *logDir) loadLogs(ctx context.Context) error {
-	clean, err := d.takeCleanMark()
-	if err != nil {
+	var from checkpoints
+	var ids []ID
+	var futures map[ID]string
+	err := d.patiently(ctx, ID{}, func() (err error) {
+		if from, err = d.takeCheckpoints(from.clean); err == nil {
+			ids, futures, err = d.partitionDirs()
+		}
 		return err
-	}
-	recovery := d.readCheckpoint(recoveryPointFile)
-	starts := d.readCheckpoint(logStartFile)
-	watermarks := d.readCheckpoint(highWatermarkFile)
-	cleaned := d.readCheckpoint(cleanerFile)
-	ids, futures, err := d.partitionDirs()
+	})
 	if err != nil {
 		return err
 	}
@@ -150,30 +154,52 @@ func (d *logDir) loadLogs(ctx context.Context) error {
 			break
 		}
 		group.Go(func() error {
-			l := d.store.newLog(id, d, d.store.o.ConfigOf(id))
-			if offset, ok := cleaned[id]; ok {
-				l.cleaned.Store(offset)
-			}
-			err := l.load(loadState{clean: clean, checkpointed: recovery != nil, recovery: recovery[id], start: starts[id], highWatermark: watermarks[id]})
-			if err != nil {
-				return l.fault("load", -1, err)
-			}
-			return d.store.add(l)
+			return d.patiently(loading, id, func() error { return d.loadLog(id, from) })
 		})
 	}
 	for id, name := range futures {
 		group.Go(func() error {
-			return d.loadFuture(name, loadState{checkpointed: recovery != nil, recovery: recovery[id], start: starts[id], highWatermark: watermarks[id]})
+			state := from.of(id)
+			state.clean = false
+			return d.patiently(loading, id, func() error { return d.loadFuture(name, state) })
 		})
 	}
 	if err := errors.Join(group.Wait(), ctx.Err()); err != nil {
 		return err
 	}
-	d.noteStale(recovery, starts, watermarks, cleaned)
-	if recovery == nil {
-		return d.writeCheckpoint(recoveryPointFile) // from now on, that it is missing means that it was lost
+	d.noteStale(from.recovery, from.starts, from.watermarks, from.cleaned)
+	if from.recovery == nil { // from now on, that it is missing means that it was lost
+		return d.patiently(ctx, ID{}, func() error { return d.writeCheckpoint(recoveryPointFile) })
 	}
 	return nil
+}
+
+func (d *logDir) loadLog(id ID, from checkpoints) error {
+	l := d.store.newLog(id, d, d.store.o.ConfigOf(id))
+	if offset, ok := from.cleaned[id]; ok {
+		l.cleaned.Store(offset)
+	}
+	if err := l.load(from.of(id)); err != nil {
+		l.producers.leaveCensus()
+		l.forgetFiles()
+		return l.fault("load", -1, err)
+	}
+	return d.store.add(l)
+}
+
+// patiently does a step of a start, of a log or of the directory, and does it again while it lacks space or
+// descriptors: the directory is sound.
+func (d *logDir) patiently(ctx context.Context, id ID, do func() error) error {
+	for {
+		err := do()
+		if !Heals(err) {
+			return err
+		}
+		d.lacks(id, "load", err)
+		if !sleep(d.store.o.Clock, lackPause, ctx.Done()) {
+			return errors.Join(err, ctx.Err())
+		}
+	}
 }
 
 func (s *Store) newLog(id ID, d *logDir, c Config) *Log { return s.newLogIn(id, d, id.String(), c) }
@@ -308,8 +334,13 @@ func (s *Store) uniqueName(topicID [16]byte) string {
 	return fmt.Sprintf("%x%016x", topicID[:8], s.o.Clock.Now().UnixNano()+s.asides.Add(1))
 }
 
+// forgetFiles closes the files that are open, of a log that may not have come to have segments.
 func (l *Log) forgetFiles() {
-	for _, s := range l.segments() {
+	view := l.view.Load()
+	if view == nil {
+		return
+	}
+	for _, s := range view.segments {
 		s.forget()
 	}
 }
