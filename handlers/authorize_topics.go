@@ -3,6 +3,7 @@ package handlers
 import (
 	"slices"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"grete/cluster/metadata"
@@ -173,7 +174,8 @@ func authorizeCreatePartitions(b *Broker, r *protocol.Request) bool {
 }
 
 // authorizeDeleteTopics: a client that may not describe a topic does not learn whether it exists, nor its name by its
-// id.
+// id. The controller may know topics that this broker's image does not have yet: of those that are unknown here, only
+// names that the client may delete go there.
 func authorizeDeleteTopics(b *Broker, r *protocol.Request) bool {
 	if b.clusterAllows(r, kmsg.ACLOperationDelete) {
 		return true
@@ -181,19 +183,27 @@ func authorizeDeleteTopics(b *Broker, r *protocol.Request) bool {
 	req := r.Body.(*kmsg.DeleteTopicsRequest)
 	im := b.Image()
 	var refused []kmsg.DeleteTopicsResponseTopic
-	refuse := func(name *string, id metadata.UUID) bool {
+	answer := func(name *string, id metadata.UUID, code int16, text string) bool {
 		t := kmsg.NewDeleteTopicsResponseTopic()
-		t.Topic, t.TopicID, t.ErrorCode, t.ErrorMessage = name, id, topicUnauthorized, kmsg.StringPtr(topicUnauthorizedText)
+		t.Topic, t.TopicID, t.ErrorCode, t.ErrorMessage = name, id, code, &text
 		refused = append(refused, t)
 		return false
 	}
-	twice := repeatedDeletions(req)
+	unknown := func(name *string, id metadata.UUID, err *kerr.Error) bool {
+		return answer(name, id, err.Code, err.Description)
+	}
+	refuse := func(name *string, id metadata.UUID) bool {
+		return answer(name, id, topicUnauthorized, topicUnauthorizedText)
+	}
+	twice, twiceIDs := repeatedDeletions(req)
 	named := func(name string) bool {
 		known := im.Topic(name)
 		switch {
 		case twice[name]:
 		case !b.mayTopic(r, kmsg.ACLOperationDescribe, name):
 			return refuse(&name, metadata.UUID{})
+		case known == nil && !b.topicAllows(r, kmsg.ACLOperationDelete, name):
+			return unknown(&name, metadata.UUID{}, kerr.UnknownTopicOrPartition)
 		case known != nil && !b.mayTopic(r, kmsg.ACLOperationDelete, name):
 			return refuse(&name, metadata.UUID{})
 		}
@@ -209,7 +219,11 @@ func authorizeDeleteTopics(b *Broker, r *protocol.Request) bool {
 		}
 		known := im.TopicByID(t.TopicID)
 		switch {
-		case known == nil || b.mayTopic(r, kmsg.ACLOperationDelete, known.Name):
+		case twiceIDs[t.TopicID]:
+			return true
+		case known == nil:
+			return unknown(nil, t.TopicID, kerr.UnknownTopicID)
+		case b.mayTopic(r, kmsg.ACLOperationDelete, known.Name):
 			return true
 		case b.mayTopic(r, kmsg.ACLOperationDescribe, known.Name):
 			return refuse(&known.Name, t.TopicID)
@@ -222,13 +236,17 @@ func authorizeDeleteTopics(b *Broker, r *protocol.Request) bool {
 	return true
 }
 
-// repeatedDeletions are the names that a request has more than once.
-func repeatedDeletions(req *kmsg.DeleteTopicsRequest) map[string]bool {
-	names := slices.Clone(req.TopicNames)
+// repeatedDeletions are the names and the ids that a request has more than once, as the controller counts them: an
+// element with both counts for neither. It refuses what it finds repeated, and that alone needs no right.
+func repeatedDeletions(req *kmsg.DeleteTopicsRequest) (byName map[string]bool, byID map[metadata.UUID]bool) {
+	names, ids := slices.Clone(req.TopicNames), []metadata.UUID(nil)
 	for _, t := range req.Topics {
-		if t.Topic != nil {
+		switch hasID := t.TopicID != (metadata.UUID{}); {
+		case t.Topic != nil && !hasID:
 			names = append(names, *t.Topic)
+		case t.Topic == nil && hasID:
+			ids = append(ids, t.TopicID)
 		}
 	}
-	return repeated(names, func(name *string) string { return *name })
+	return repeated(names, func(name *string) string { return *name }), repeated(ids, func(id *metadata.UUID) metadata.UUID { return *id })
 }

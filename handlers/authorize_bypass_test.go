@@ -1,0 +1,55 @@
+package handlers
+
+import (
+	"context"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"grete/cluster/metadata"
+	"grete/cluster/metadata/acl"
+	"grete/protocol"
+)
+
+// refuser is a controller that refuses deletions with neither or both of name and id. Others may not reach it.
+type refuser struct{ t *testing.T }
+
+func (c refuser) Do(_ context.Context, _ protocol.Principal, req kmsg.Request) (kmsg.Response, error) {
+	resp := kmsg.NewPtrDeleteTopicsResponse()
+	for _, topic := range req.(*kmsg.DeleteTopicsRequest).Topics {
+		if (topic.Topic == nil) != (topic.TopicID == metadata.UUID{}) {
+			c.t.Errorf("%+v reached the controller", topic)
+		}
+		resp.Topics = append(resp.Topics, kmsg.DeleteTopicsResponseTopic{Topic: topic.Topic, TopicID: topic.TopicID, ErrorCode: kerr.InvalidRequest.Code})
+	}
+	return resp, nil
+}
+
+// No form of DeleteTopics gets to the controller what the client may not delete: the controller may know a topic that
+// the broker does not know yet, and takes an element with both name and id for none that is repeated.
+func TestNothingIsDeletedWithoutRights(t *testing.T) {
+	seen, gone, id := "seen", "gone", metadata.UUID{1: 9}
+	for _, mayDescribe := range []bool{false, true} {
+		r, _ := guarded(t, acl.Rules{})
+		r.broker.Controller = refuser{t}
+		known := r.createTopic("seen", 1)
+		if mayDescribe {
+			r.apply(allow(1, kmsg.ACLOperationDescribe, kmsg.ACLResourceTypeTopic, "seen"), allow(2, kmsg.ACLOperationDescribe, kmsg.ACLResourceTypeTopic, "gone"))
+		}
+		for what, topics := range map[string][]kmsg.DeleteTopicsRequestTopic{
+			"names": {{Topic: &seen}, {Topic: &gone}}, "ids": {{TopicID: known}, {TopicID: id}},
+			"a name beside the same with an id":          {{Topic: &seen, TopicID: id}, {Topic: &seen}},
+			"an id beside the same with a name":          {{Topic: &gone, TopicID: known}, {TopicID: known}},
+			"an unknown name beside the same with an id": {{Topic: &gone, TopicID: id}, {Topic: &gone}},
+			"an unknown id beside the same with a name":  {{Topic: &gone, TopicID: id}, {TopicID: id}},
+		} {
+			req := kmsg.NewPtrDeleteTopicsRequest()
+			req.Topics = topics
+			resp := call[*kmsg.DeleteTopicsResponse](r.dial(), 6, req)
+			if len(resp.Topics) != len(topics) {
+				t.Errorf("%s: %+v", what, resp.Topics)
+			}
+		}
+	}
+}
