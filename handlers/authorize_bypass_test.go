@@ -53,3 +53,25 @@ func TestNothingIsDeletedWithoutRights(t *testing.T) {
 		}
 	}
 }
+
+// The replicas know a topic before the image does: nobody reads or writes it by its id until it is known who may.
+func TestTopicThatTheImageDoesNotKnowYet(t *testing.T) {
+	r, _ := guarded(t, acl.Rules{})
+	before := r.broker.Image()
+	r.createTopic("t", 1)
+	r.broker.Image = func() *metadata.Image { return before }
+	produce := kmsg.NewPtrProduceRequest()
+	produce.Acks = 1
+	produce.Topics = []kmsg.ProduceRequestTopic{{TopicID: topicID("t"), Partitions: []kmsg.ProduceRequestTopicPartition{{Records: records(t, plain, "v")}}}}
+	if p := call[*kmsg.ProduceResponse](r.dial(), 13, produce).Topics[0].Partitions[0]; p.ErrorCode != kerr.UnknownTopicID.Code {
+		t.Errorf("Produce: %+v", p)
+	}
+	fetch := kmsg.NewPtrFetchRequest()
+	fetch.MaxBytes, fetch.SessionEpoch = 1000, -1
+	part := kmsg.NewFetchRequestTopicPartition()
+	part.PartitionMaxBytes = 1000
+	fetch.Topics = []kmsg.FetchRequestTopic{{TopicID: topicID("t"), Partitions: []kmsg.FetchRequestTopicPartition{part}}}
+	if p := call[*kmsg.FetchResponse](r.dial(), 13, fetch).Topics[0].Partitions[0]; p.ErrorCode != kerr.UnknownTopicID.Code {
+		t.Errorf("Fetch: %+v", p)
+	}
+}

@@ -135,12 +135,11 @@ func newFetch(b *Broker, r *protocol.Request, req *kmsg.FetchRequest) *fetch {
 func (f *fetch) resolve(all []fetchTarget) {
 	f.all, f.targets = all, all[:0:len(all)]
 	for i := range all {
-		if f.denied(all[i].key) {
-			f.setAside(&f.rejected, i, kerr.TopicAuthorizationFailed)
-			continue
-		}
-		p, err := f.find(&all[i])
+		p, err := f.authorized(&all[i])
 		switch {
+		case errors.Is(err, kerr.TopicAuthorizationFailed):
+			f.setAside(&f.rejected, i, err)
+			continue
 		case errors.Is(err, replica.ErrUnknownTopicID):
 			f.setAside(&f.unknownIDs, i, err)
 			continue
@@ -159,24 +158,30 @@ func (f *fetch) resolve(all []fetchTarget) {
 	}
 }
 
-// denied says whether the client may not read a partition: followers need the right of a node of the cluster. An id
-// that is unknown is told to be.
-func (f *fetch) denied(k fetchKey) bool {
+// authorized finds a target's partition for a client that may read it: followers need the right of a node of the
+// cluster. An id that the image does not know is unknown, whatever the replicas know: they are told of a topic first.
+func (f *fetch) authorized(t *fetchTarget) (*replica.Partition, error) {
 	if f.b.Authorizer == nil {
-		return false
+		return f.find(t)
 	}
 	if f.replicaID >= 0 {
-		return !f.b.mayCluster(f.r, kmsg.ACLOperationClusterAction)
-	}
-	name := k.topic
-	if f.ctx.usesIDs {
-		t := f.b.Image().TopicByID(k.topicID)
-		if t == nil {
-			return false
+		if !f.b.mayCluster(f.r, kmsg.ACLOperationClusterAction) {
+			return nil, kerr.TopicAuthorizationFailed
 		}
-		name = t.Name
+		return f.find(t)
 	}
-	return !f.b.mayTopic(f.r, kmsg.ACLOperationRead, name)
+	name := t.key.topic
+	if f.ctx.usesIDs {
+		topic := f.b.Image().TopicByID(t.key.topicID)
+		if topic == nil {
+			return nil, f.unknownID(t)
+		}
+		name = topic.Name
+	}
+	if !f.b.mayTopic(f.r, kmsg.ACLOperationRead, name) {
+		return nil, kerr.TopicAuthorizationFailed
+	}
+	return f.find(t)
 }
 
 // setAside notes that the cluster does not know the i-th partition. Targets after it do not lie where they do in all.
@@ -185,8 +190,7 @@ func (f *fetch) setAside(to *[]absentPartition, i int, err error) {
 	*to = append(*to, absentPartition{int32(i), codeOf(err)})
 }
 
-// find looks for a target's partition. A session keeps the name that an id stood for, and Kafka says what has become of
-// that name.
+// find looks for a target's partition.
 func (f *fetch) find(t *fetchTarget) (*replica.Partition, error) {
 	k := t.key
 	if !f.ctx.usesIDs {
@@ -194,17 +198,26 @@ func (f *fetch) find(t *fetchTarget) (*replica.Partition, error) {
 	}
 	p, err := f.b.Replicas.PartitionByID(k.topicID, k.partition)
 	switch {
-	case t.name != "" && errors.Is(err, replica.ErrUnknownTopicID):
-		if f.b.Image().Topic(t.name) == nil {
-			return nil, replica.ErrUnknownTopicOrPartition
-		}
-		return nil, logstore.ErrTopicIDMismatch
+	case errors.Is(err, replica.ErrUnknownTopicID):
+		return nil, f.unknownID(t)
 	case t.name == "" && (f.ctx.create || f.ctx.session != nil):
 		if topic := f.b.Image().TopicByID(k.topicID); topic != nil {
 			t.name = topic.Name
 		}
 	}
 	return p, err
+}
+
+// unknownID is what a target whose id is unknown gets. A session keeps the name that an id stood for, and Kafka says
+// what has become of that name.
+func (f *fetch) unknownID(t *fetchTarget) error {
+	switch {
+	case t.name == "":
+		return replica.ErrUnknownTopicID
+	case f.b.Image().Topic(t.name) == nil:
+		return replica.ErrUnknownTopicOrPartition
+	}
+	return logstore.ErrTopicIDMismatch
 }
 
 // read reads every target in order, under the limits of the request: the first batch found comes whole (KIP-74).

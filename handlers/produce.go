@@ -83,7 +83,7 @@ type produceEntry struct {
 	transactional bool
 	guard         uint64
 	unverified    error
-	denied        bool // to this client
+	refused       error // before the partition is looked up: to this client, or for an id that is unknown
 }
 
 func (p *produce) answer(e *produceEntry) *kmsg.ProduceResponseTopicPartition {
@@ -178,13 +178,14 @@ func (p *produce) unauthorized() (refused bool) {
 		name := e.topic
 		if p.r.Version >= 13 {
 			t := p.b.Image().TopicByID(e.topicID)
-			if t == nil {
-				continue // is unknown
+			if t == nil { // the replicas may know it before the image does, and with it who may write to it
+				e.refused = replica.ErrUnknownTopicID
+				continue
 			}
 			name = t.Name
 		}
 		if !p.b.mayTopic(p.r, kmsg.ACLOperationWrite, name) {
-			e.denied = true
+			e.refused = kerr.TopicAuthorizationFailed
 		}
 	}
 	return false
@@ -232,8 +233,8 @@ func (p *produce) find(e *produceEntry) (err error) {
 }
 
 func (p *produce) append(e *produceEntry) error {
-	if e.denied {
-		return kerr.TopicAuthorizationFailed
+	if e.refused != nil {
+		return e.refused
 	}
 	err := p.find(e)
 	switch {

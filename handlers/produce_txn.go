@@ -68,7 +68,7 @@ func (p *produce) verify(producer txn.ProducerEpoch) {
 
 // startVerification tells whether the coordinator has to be asked about e.
 func (p *produce) startVerification(e *produceEntry) bool {
-	if e.denied {
+	if e.refused != nil {
 		return false
 	}
 	if err := p.find(e); err != nil {
