@@ -66,6 +66,16 @@ func authorizeAlterLogDirs(b *Broker, r *protocol.Request) bool {
 	})
 }
 
+// authorizeDescribeControllers: unlike on brokers, where everybody may ask, Kafka's controllers want ALTER.
+func authorizeDescribeControllers(b *Broker, r *protocol.Request) bool {
+	if b.mayCluster(r, kmsg.ACLOperationAlter) {
+		return true
+	}
+	return refusal(r, func(resp *kmsg.DescribeClusterResponse) {
+		resp.ErrorCode, resp.ErrorMessage = clusterUnauthorized, kmsg.StringPtr(clusterUnauthorizedText)
+	})
+}
+
 func authorizeDescribeLogDirs(b *Broker, r *protocol.Request) bool {
 	if b.mayCluster(r, kmsg.ACLOperationDescribe) {
 		return true

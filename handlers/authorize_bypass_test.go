@@ -75,3 +75,23 @@ func TestTopicThatTheImageDoesNotKnowYet(t *testing.T) {
 		t.Errorf("Fetch: %+v", p)
 	}
 }
+
+// formed is a quorum that knows its cluster.
+type formed struct{ Quorum }
+
+func (formed) ClusterID() string { return "c" }
+
+// Kafka's controllers tell which controllers there are to those alone that may alter the cluster.
+func TestDescribeControllersWithoutRights(t *testing.T) {
+	r, _ := guarded(t, acl.Rules{})
+	r.broker.ForControllers, r.broker.Quorum = true, formed{}
+	req := kmsg.NewPtrDescribeClusterRequest()
+	req.EndpointType = controllerEndpoints
+	if resp := call[*kmsg.DescribeClusterResponse](r.dial(), 2, req); resp.ErrorCode != clusterUnauthorized || resp.ClusterID != "" {
+		t.Errorf("%+v", resp)
+	}
+	r.apply(allow(1, kmsg.ACLOperationAlter, kmsg.ACLResourceTypeCluster, acl.ClusterName))
+	if resp := call[*kmsg.DescribeClusterResponse](r.dial(), 2, req); resp.ErrorCode != 0 {
+		t.Errorf("%+v", resp)
+	}
+}

@@ -104,7 +104,7 @@ var controllerTable = []API{
 	{51, 0, 0, AlterUserScramCredentials, wants(kmsg.ACLOperationAlter)},
 	{55, 0, 2, DescribeQuorum, wants(kmsg.ACLOperationDescribe)},
 	{57, 0, 2, UpdateFeatures, wants(kmsg.ACLOperationAlter)},
-	{60, 0, 2, DescribeControllers, free},
+	{60, 0, 2, DescribeControllers, authorizeDescribeControllers},
 	{64, 0, 0, UnregisterBroker, wants(kmsg.ACLOperationAlter)},
 	{80, 0, 1, AddRaftVoter, wants(kmsg.ACLOperationAlter)},
 	{81, 0, 0, RemoveRaftVoter, wants(kmsg.ACLOperationAlter)},
