@@ -82,6 +82,7 @@ type alteration struct {
 	b                         *Broker
 	r                         *protocol.Request
 	resources                 []alteredResource
+	places                    map[resourceKey]int // in resources, once the controller has answered
 	validateOnly, incremental bool
 }
 
@@ -91,6 +92,13 @@ type alteredResource struct {
 	changes []configChange
 	result  *apiError // nil while it is for the controller to decide
 }
+
+type resourceKey struct {
+	kind kmsg.ConfigResourceType
+	name string
+}
+
+func (res *alteredResource) key() resourceKey { return resourceKey{res.kind, res.name} }
 
 type configChange struct {
 	name  string
@@ -126,10 +134,14 @@ func remaining[T any](a *alteration, all []T) []T {
 
 // decide takes over what the controller said of a resource.
 func (a *alteration) decide(kind kmsg.ConfigResourceType, name string, code int16, message *string) {
-	for i := range a.resources {
-		if res := &a.resources[i]; res.result == nil && res.kind == kind && res.name == name {
-			res.result = &apiError{code, messageOf(message)}
+	if a.places == nil {
+		a.places = make(map[resourceKey]int, len(a.resources))
+		for i := range a.resources {
+			a.places[a.resources[i].key()] = i
 		}
+	}
+	if i, asked := a.places[resourceKey{kind, name}]; asked && a.resources[i].result == nil {
+		a.resources[i].result = &apiError{code, messageOf(message)}
 	}
 }
 
@@ -147,28 +159,25 @@ func (a *alteration) decideRest(err error) {
 
 // precheck gives a result to every resource that does not get as far as the controller.
 func (a *alteration) precheck() {
+	twice := repeated(a.resources, (*alteredResource).key)
 	for i := range a.resources {
-		for j := range i {
-			if a.resources[i].kind == a.resources[j].kind && a.resources[i].name == a.resources[j].name {
-				twice := invalidRequest("Each resource must appear at most once.")
-				a.resources[i].result, a.resources[j].result = twice, twice
-			}
-		}
-	}
-	for i := range a.resources {
-		if res := &a.resources[i]; res.result == nil {
+		res := &a.resources[i]
+		if twice[res.key()] {
+			res.result = invalidRequest("Each resource must appear at most once.")
+		} else {
 			res.result = a.check(res)
 		}
 	}
 }
 
 func (a *alteration) check(res *alteredResource) *apiError {
-	var nulls, seen []string
+	var nulls []string
+	seen := make(map[string]bool, len(res.changes))
 	for _, c := range res.changes {
-		if slices.Contains(seen, c.name) {
+		if seen[c.name] {
 			return invalidRequest("Error due to duplicate config keys")
 		}
-		seen = append(seen, c.name)
+		seen[c.name] = true
 		if c.value == nil && c.op != kmsg.IncrementalAlterConfigOpDelete {
 			nulls = append(nulls, c.name)
 		}

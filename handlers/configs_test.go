@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -319,5 +321,27 @@ func TestDescribeLogDirs(t *testing.T) {
 	}
 	if got, want := describeDirs(5, []kmsg.DescribeLogDirsRequestTopic{}), "0 1"; got != want {
 		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// What clients repeat in a request costs no more than its length: the bound is minutes below the square.
+func TestManyResourcesInOneAlteration(t *testing.T) {
+	const n = 300_000
+	a := alteration{incremental: true}
+	for i := range n {
+		a.resources = append(a.resources, alteredResource{kind: 99, name: strconv.Itoa(i)})
+	}
+	changes := make([]configChange, n)
+	for i := range changes {
+		changes[i].name, changes[i].op = strconv.Itoa(i), kmsg.IncrementalAlterConfigOpDelete
+	}
+	a.resources = append(a.resources, alteredResource{kind: 99, name: "many", changes: changes}, alteredResource{kind: 99, name: "0"})
+	began := time.Now()
+	a.precheck()
+	if took := time.Since(began); took > 20*time.Second {
+		t.Errorf("%d resources took %v", n, took)
+	}
+	if first, last, second := a.resources[0].result, a.resources[n+1].result, a.resources[1].result; first.Message != last.Message || first.Message == second.Message {
+		t.Errorf("%v, %v, %v", first, last, second)
 	}
 }

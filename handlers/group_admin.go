@@ -99,9 +99,14 @@ func OffsetDelete(b *Broker, _ context.Context, r *protocol.Request) {
 }
 
 func mergeOffsetDeletes(into, topics []kmsg.OffsetDeleteResponseTopic) []kmsg.OffsetDeleteResponseTopic {
+	places := map[string]int{}
+	for i := range slices.Backward(into) { // of those that are there twice, the first
+		places[into[i].Topic] = i
+	}
 	for _, t := range topics {
-		i := slices.IndexFunc(into, func(a kmsg.OffsetDeleteResponseTopic) bool { return a.Topic == t.Topic })
-		if i < 0 {
+		i, there := places[t.Topic]
+		if !there {
+			places[t.Topic] = len(into)
 			into = append(into, t)
 			continue
 		}

@@ -104,12 +104,13 @@ func (m *metadataAnswer) creatable(missing []string) []string {
 		return missing
 	}
 	kept, refused := withhold(missing, func(name *string) bool { return m.b.mayTopic(m.r, kmsg.ACLOperationCreate, *name) })
+	gone := map[string]bool{}
 	for _, name := range refused {
-		i := slices.IndexFunc(m.resp.Topics, func(t kmsg.MetadataResponseTopic) bool { return t.Topic != nil && *t.Topic == name })
-		m.resp.Topics = slices.Delete(m.resp.Topics, i, i+1)
+		gone[name] = true
 		m.deny(&name, metadata.UUID{})
 		m.denied[len(m.denied)-1].IsInternal = isInternal(name)
 	}
+	m.resp.Topics = slices.DeleteFunc(m.resp.Topics, func(t kmsg.MetadataResponseTopic) bool { return t.Topic != nil && gone[*t.Topic] })
 	return kept
 }
 

@@ -76,9 +76,19 @@ func has(t *metadata.Topic, partition int32) bool {
 }
 
 func mergeCommits(into, topics []kmsg.OffsetCommitResponseTopic) []kmsg.OffsetCommitResponseTopic {
+	type topic struct {
+		name string
+		id   metadata.UUID
+	}
+	places := map[topic]int{}
+	for i := range slices.Backward(into) { // of those that are there twice, the first
+		places[topic{into[i].Topic, into[i].TopicID}] = i
+	}
 	for _, t := range topics {
-		i := slices.IndexFunc(into, func(a kmsg.OffsetCommitResponseTopic) bool { return a.Topic == t.Topic && a.TopicID == t.TopicID })
-		if i < 0 {
+		key := topic{t.Topic, t.TopicID}
+		i, there := places[key]
+		if !there {
+			places[key] = len(into)
 			into = append(into, t)
 			continue
 		}

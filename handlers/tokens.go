@@ -108,8 +108,9 @@ func DescribeDelegationToken(b *Broker, _ context.Context, r *protocol.Request) 
 		resp.ErrorCode = kerr.DelegationTokenAuthDisabled.Code
 	case req.Owners != nil && len(req.Owners) == 0: // none are asked for
 	default:
+		owners := ownersOf(req)
 		for t := range b.Image().Tokens() {
-			if asksFor(req, t) && b.maySeeToken(r, t) {
+			if asksFor(owners, t) && b.maySeeToken(r, t) {
 				resp.TokenDetails = append(resp.TokenDetails, tokenDetail(t, secret))
 			}
 		}
@@ -117,11 +118,21 @@ func DescribeDelegationToken(b *Broker, _ context.Context, r *protocol.Request) 
 	r.Respond(resp)
 }
 
-// asksFor says whether a request is about a token: those of its owners, or all.
-func asksFor(req *kmsg.DescribeDelegationTokenRequest, t *metadata.DelegationTokenRecord) bool {
-	return req.Owners == nil || slices.ContainsFunc(req.Owners, func(o kmsg.DescribeDelegationTokenRequestOwner) bool {
-		return t.Concerns(o.PrincipalType + ":" + o.PrincipalName)
-	})
+// ownersOf are the principals that a request names, nil where it asks for all tokens.
+func ownersOf(req *kmsg.DescribeDelegationTokenRequest) map[string]bool {
+	if req.Owners == nil {
+		return nil
+	}
+	owners := make(map[string]bool, len(req.Owners))
+	for _, o := range req.Owners {
+		owners[o.PrincipalType+":"+o.PrincipalName] = true
+	}
+	return owners
+}
+
+// asksFor says whether a request for the tokens of owners is about one.
+func asksFor(owners map[string]bool, t *metadata.DelegationTokenRecord) bool {
+	return owners == nil || owners[t.Owner] || owners[t.Requester] || slices.ContainsFunc(t.Renewers, func(name string) bool { return owners[name] })
 }
 
 // maySeeToken is DelegationTokenManager.filterToken. What a client may not see is left out, and is no denial.

@@ -49,8 +49,9 @@ func withoutRepeated[T any](items []T, name func(T) string) (once []T, twice []s
 		switch n := name(item); {
 		case count[n] == 1:
 			once = append(once, item)
-		case !slices.Contains(twice, n):
+		case count[n] > 1:
 			twice = append(twice, n)
+			count[n] = 0 // is told
 		}
 	}
 	return once, twice
