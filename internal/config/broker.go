@@ -98,22 +98,23 @@ func (b *Broker) loadIdentity(st *static, _ Sources) error {
 	return nil
 }
 
-// loadDirectories: log.dirs wins over log.dir.
+// loadDirectories: log.dirs wins over log.dir. Each directory has one name: its shortest.
 func (b *Broker) loadDirectories(st *static, _ Sources) error {
 	name := "log.dirs"
 	if b.LogDirs = b.List(name); len(b.LogDirs) == 0 {
 		name = "log.dir"
 		b.LogDirs = b.List(name)
 	}
-	cleaned := map[string]string{}
-	for _, dir := range b.LogDirs {
+	given := map[string]string{}
+	for i, dir := range b.LogDirs {
 		if dir == "" {
 			return st.refuse(name, "an entry is empty")
 		}
-		if other, twice := cleaned[path.Clean(dir)]; twice {
+		cleaned := path.Clean(dir)
+		if other, twice := given[cleaned]; twice {
 			return st.refuse(name, other+" and "+dir+" are the same directory")
 		}
-		cleaned[path.Clean(dir)] = dir
+		given[cleaned], b.LogDirs[i] = dir, cleaned
 	}
 	return nil
 }

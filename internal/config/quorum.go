@@ -2,6 +2,7 @@ package config
 
 import (
 	"net"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -64,6 +65,7 @@ func (b *Broker) checkMetadataDir(st *static) error {
 	if b.MetadataDir == "" {
 		b.MetadataDir = b.LogDirs[0]
 	}
+	b.MetadataDir = path.Clean(b.MetadataDir)
 	if !slices.Contains(b.LogDirs, b.MetadataDir) {
 		return st.refuse("metadata.log.dir", "must be one of log.dirs="+strings.Join(b.LogDirs, ","))
 	}

@@ -186,6 +186,20 @@ func TestStartEndsWithItsMetadataLog(t *testing.T) {
 	}
 }
 
+// A directory is the same however its name is written, the metadata log's too.
+func TestNamesOfADirectory(t *testing.T) {
+	disk := vfs.NewMem()
+	for _, names := range []string{"log.dirs=/data", "log.dirs=/data/", "log.dirs=//data/.", "log.dirs=/more/,/data/\nmetadata.log.dir=/data//"} {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		n, err := Start(ctx, options(t, disk, names))
+		cancel()
+		if err != nil {
+			t.Fatalf("%s: %v", names, err)
+		}
+		stopNode(t, n)
+	}
+}
+
 // Each obstacle is named in an error, and nothing of the broker is left running.
 func TestStartRefuses(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
