@@ -12,6 +12,8 @@ import (
 const (
 	// GroupBytes is what a group with a member takes.
 	GroupBytes = 4 << 10
+	// memberBytes is what a member takes, beside its texts, what it offers and what it is assigned.
+	memberBytes = 500
 	// offsetBytes is what a committed offset takes, beside its metadata.
 	offsetBytes = 200
 )
@@ -19,6 +21,33 @@ const (
 // errTooManyGroups: the process has as many groups and offsets as their share of the memory has room for
 // (Config.Memory). Clients take the code for a coordinator that is busy, and try again.
 var errTooManyGroups = fmt.Errorf("group: there is no memory for more groups or offsets: %w", coordinator.ErrOverloaded)
+
+// weight is what a group's members take, and who is told of changes: the shard that has the group.
+type weight struct {
+	bytes int64
+	told  func(more int64) // nil: no shard has the group
+}
+
+func (w *weight) change(more int64) {
+	w.bytes += more
+	if w.told != nil {
+		w.told(more)
+	}
+}
+
+// weigher is a group that knows what its members take.
+type weigher interface{ weighs() *weight }
+
+func (g *classicGroup) weighs() *weight  { return &g.weight }
+func (g *consumerGroup) weighs() *weight { return &g.weight }
+
+// admitMember is asked before a member joins, or offers more than it did: more bytes of it are to be kept.
+func (s *shard) admitMember(more int64) error {
+	if more > 0 && !s.cfg.Memory.Has(more) {
+		return errTooManyGroups
+	}
+	return nil
+}
 
 // admitGroup is asked before a group is made that its shard does not have. Groups of the log are never refused. Groups
 // that are decided and not applied yet do not count, so that the bound is exceeded by those of one append at most.
@@ -40,6 +69,10 @@ func (s *shard) put(id string, g group) {
 		c.index(s.subscribers)
 	}
 	s.groups[id] = g
+	if w, ok := g.(weigher); ok {
+		w.weighs().told = s.oweMembers
+		s.membersBytes += w.weighs().bytes
+	}
 	s.recount()
 	s.changed(id)
 }
@@ -52,8 +85,18 @@ func (s *shard) drop(id string) {
 }
 
 func (s *shard) unindex(g group) {
+	if w, ok := g.(weigher); ok {
+		w.weighs().told = nil
+		s.membersBytes -= w.weighs().bytes
+	}
 	if c, ok := g.(*consumerGroup); ok {
 		c.unindex()
+	}
+}
+
+func (s *shard) oweMembers(more int64) {
+	if s.membersBytes += more; more != 0 {
+		s.recount()
 	}
 }
 
@@ -73,7 +116,7 @@ func (s *shard) owe(groupID string, more int64) {
 // up is not told.
 func (s *shard) recount() {
 	if s.loaded {
-		s.count(int64(len(s.groups))*GroupBytes + s.offsetsBytes)
+		s.count(int64(len(s.groups))*GroupBytes + s.offsetsBytes + s.membersBytes)
 	}
 }
 

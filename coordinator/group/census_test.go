@@ -36,6 +36,68 @@ func (r *rig) deleteGroup(group string) int16 {
 	return <-code
 }
 
+// checkWeights compares what is counted of members with what is there.
+func checkWeights(t testing.TB, s *shard) {
+	t.Helper()
+	sum := int64(0)
+	for id, g := range s.groups {
+		own := int64(0)
+		switch g := g.(type) {
+		case *classicGroup:
+			for _, m := range g.members {
+				own += m.bytes()
+			}
+		case *consumerGroup:
+			for _, m := range g.members {
+				own += m.bytes()
+			}
+		}
+		if w := g.(weigher).weighs(); w.bytes != own {
+			t.Errorf("members of %s take %d bytes, %d are counted", id, own, w.bytes)
+		}
+		sum += own
+	}
+	if sum != s.membersBytes {
+		t.Errorf("members take %d bytes, %d are counted", sum, s.membersBytes)
+	}
+}
+
+// What members offer is bounded: one that offers too much is refused, one that offers no more than it did is served,
+// and a member that leaves makes room.
+func TestMembersAreBounded(t *testing.T) {
+	cfg := DefaultConfig()
+	cfg.Memory = memory.New(8 * (GroupBytes + 64<<10)).Groups
+	r := newRig(t, cfg)
+	join := func(instance string, bytes int) int16 {
+		req := kmsg.NewPtrJoinGroupRequest()
+		req.Version, req.Group, req.InstanceID, req.ProtocolType = 5, "g", &instance, consumerProtocolType
+		req.SessionTimeoutMillis, req.RebalanceTimeoutMillis = 1_800_000, 1000
+		req.Protocols = []kmsg.JoinGroupRequestProtocol{{Name: "range", Metadata: make([]byte, bytes)}}
+		answer := make(chan int16, 1)
+		r.s.JoinGroup(RequestContext{Version: 5, ClientID: "c"}, req, func(resp *kmsg.JoinGroupResponse) { answer <- resp.ErrorCode })
+		r.look(func(s *shard) { checkWeights(t, s) })
+		select {
+		case code := <-answer:
+			return code
+		default:
+			return 0 // it waits for others
+		}
+	}
+	full := kerr.CoordinatorLoadInProgress.Code
+	for _, step := range []struct {
+		instance string
+		bytes    int
+		want     int16
+	}{{"a", 100 << 10, full}, {"a", 40 << 10, 0}, {"b", 40 << 10, full}, {"b", 10 << 10, 0}, {"a", 40 << 10, 0}, {"b", 30 << 10, full}, {"a", 100, 0}, {"b", 40 << 10, 0}} {
+		if got := join(step.instance, step.bytes); got != step.want {
+			t.Errorf("%s with %d bytes: %d, want %d", step.instance, step.bytes, got, step.want)
+		}
+	}
+	if used := cfg.Memory.UsedBytes(); used < 40<<10 || used > 48<<10 {
+		t.Errorf("%d bytes are lent", used)
+	}
+}
+
 // Each way to make a group is refused at the bound; groups that are there are served, and one that goes makes room.
 // Loading counts what is in the log, and is never refused.
 func TestGroupsAreBounded(t *testing.T) {

@@ -48,6 +48,7 @@ type classicGroup struct {
 	memberAdded  bool                          // since the initial rebalance delay was last extended
 	joinTimer    coordinator.Timer
 	syncTimer    coordinator.Timer
+	weight       weight
 }
 
 func newClassicGroup(id string) *classicGroup {
@@ -81,7 +82,15 @@ func (g *classicGroup) add(m *member) {
 		g.static[*m.instance] = m
 	}
 	g.countProtocols(m, 1)
+	g.weigh(m)
 	delete(g.pendingJoin, m.id)
+}
+
+// weigh is called where m takes more or less than it did.
+func (g *classicGroup) weigh(m *member) {
+	now := m.bytes()
+	g.weight.change(now - m.counted)
+	m.counted = now
 }
 
 // remove takes out a member or a pending one, whose timer it stops; the leadership goes to the one who joined first.
@@ -95,6 +104,8 @@ func (g *classicGroup) remove(tx *coordinator.Tx, id string) {
 		return
 	}
 	tx.Cancel(&m.session)
+	g.weight.change(-m.counted)
+	m.counted = 0
 	delete(g.byID, id)
 	g.members = without(g.members, m)
 	if m.instance != nil {

@@ -29,7 +29,8 @@ type consumerGroup struct {
 	static      map[string]string         // member ids by group.instance.id
 	owners      map[topicPartition]string // who has a partition, or has not given it up yet
 	timers      map[string]*memberTimers
-	checked     int64      // standing of the metadata that the hash was last compared with; 0: it has to be
+	checked     int64 // standing of the metadata that the hash was last compared with; 0: it has to be
+	weight      weight
 	subscribers topicIndex // of the shard, which knows the group by its topics; nil: the shard does not have the group
 }
 
@@ -71,6 +72,7 @@ func (g *consumerGroup) setMember(m *consumerMember) {
 	g.subscribe(m)
 	g.removeMember(m.id)
 	g.members[m.id] = m
+	g.weight.change(m.bytes())
 	if m.instance != nil {
 		g.static[*m.instance] = m.id
 	}
@@ -85,6 +87,7 @@ func (g *consumerGroup) removeMember(id string) {
 		return
 	}
 	delete(g.members, id)
+	g.weight.change(-m.bytes())
 	g.unsubscribe(m)
 	if m.instance != nil && g.static[*m.instance] == id {
 		delete(g.static, *m.instance)

@@ -129,6 +129,18 @@ type consumerMember struct {
 	assigned, revoking   ownership
 }
 
+// bytes is what m takes in memory, apart from its partitions.
+func (m *consumerMember) bytes() int64 {
+	n := int64(memberBytes + len(m.id) + len(m.clientID) + len(m.clientHost) + len(m.regex))
+	for _, topic := range m.topics {
+		n += int64(len(topic))
+	}
+	if m.classic != nil {
+		n += protocolBytes(m.classic.protocols)
+	}
+	return n
+}
+
 func newConsumerMember(id string) *consumerMember {
 	return &consumerMember{id: id, rebalanceTimeoutMs: -1, previousEpoch: -1}
 }

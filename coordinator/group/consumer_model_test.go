@@ -215,6 +215,7 @@ func (w *consumerWorld) check() {
 			w.t.Fatal(bad, w.texts(consumerText))
 		}
 	}
+	w.look(func(s *shard) { checkWeights(w.t, s) })
 }
 
 // settle lets all members behave, until heartbeats change nothing any more.

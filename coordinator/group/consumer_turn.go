@@ -25,11 +25,15 @@ type turn struct {
 	epoch int32           // the group's as it will be
 }
 
-// checkSize holds group.consumer.max.size; a static member that comes back takes its old place.
+// checkSize holds group.consumer.max.size and the share of the memory; a static member that comes back takes its old
+// place.
 func (t *turn) checkSize(memberID string, instance *string) error {
 	limit := t.s.cfg.Consumer.MaxSize
-	if len(t.g.members) < limit || t.g.staticMember(instance) != nil || t.g.members[memberID] != nil {
+	if t.g.staticMember(instance) != nil || t.g.members[memberID] != nil {
 		return nil
+	}
+	if len(t.g.members) < limit {
+		return t.s.admitMember(memberBytes)
 	}
 	return refuse(kerr.GroupMaxSizeReached, "The group is full: it has %d members.", limit)
 }

@@ -50,6 +50,7 @@ func (s *shard) toClassic(tx *coordinator.Tx, g *consumerGroup, stay []*consumer
 			target, _ = g.targetOf(joined)
 		}
 		m.assignment = consumerAssignment(target, m.metadata(to.protocol), im)
+		to.weigh(m)
 	}
 	to.computeSubscribed()
 	return to

@@ -43,6 +43,10 @@ func (j *join) refuse(memberID string, err error) {
 
 func (s *shard) join(tx *coordinator.Tx, rc RequestContext, req *kmsg.JoinGroupRequest, answer joinAnswer) {
 	j := &join{s, tx, rc, req, answer}
+	if err := s.admitMember(j.more()); err != nil {
+		j.refuse(req.MemberID, err)
+		return
+	}
 	switch g := s.groups[req.Group].(type) {
 	case *classicGroup:
 		j.joinClassicGroup(g)
@@ -55,6 +59,30 @@ func (s *shard) join(tx *coordinator.Tx, rc RequestContext, req *kmsg.JoinGroupR
 	default:
 		j.newGroup()
 	}
+}
+
+// more is how many bytes the member would take that it does not take yet.
+func (j *join) more() int64 {
+	more := memberBytes + protocolBytesOf(j.req.Protocols)
+	g, ok := j.s.groups[j.req.Group].(*classicGroup)
+	if !ok {
+		return more
+	}
+	m := g.byID[j.req.MemberID]
+	if m == nil && j.req.InstanceID != nil {
+		m = g.static[*j.req.InstanceID]
+	}
+	if m != nil {
+		more -= m.counted
+	}
+	return more
+}
+
+func protocolBytesOf(protocols []kmsg.JoinGroupRequestProtocol) (n int64) {
+	for _, p := range protocols {
+		n += int64(len(p.Name) + len(p.Metadata))
+	}
+	return n
 }
 
 func (j *join) joinClassicGroup(g *classicGroup) {
@@ -216,6 +244,7 @@ func (j *join) park(g *classicGroup, m *member) {
 	g.countProtocols(m, -1)
 	m.update(j.req)
 	g.countProtocols(m, 1)
+	g.weigh(m)
 	g.setJoin(m, j.answer)
 }
 

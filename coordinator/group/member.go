@@ -37,6 +37,19 @@ type member struct {
 	sync                 syncAnswer // parked, or nil
 	syncPending          bool
 	session              coordinator.Timer
+	counted              int64 // bytes that the group has counted for it
+}
+
+// bytes is what m takes in memory.
+func (m *member) bytes() int64 {
+	return int64(memberBytes+len(m.id)+len(m.clientID)+len(m.clientHost)+len(m.assignment)) + protocolBytes(m.protocols)
+}
+
+func protocolBytes(protocols []protocol) (n int64) {
+	for _, p := range protocols {
+		n += int64(len(p.name) + len(p.metadata))
+	}
+	return n
 }
 
 // newMember copies what it keeps: a request's strings and bytes live only until its answer.

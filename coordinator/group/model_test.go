@@ -239,6 +239,7 @@ func (w *world) checkInvariants() {
 				w.t.Error(bad)
 			}
 		}
+		checkWeights(w.t, s)
 		for key, offset := range w.acked {
 			var group string
 			var partition int32

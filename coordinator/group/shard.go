@@ -29,9 +29,11 @@ type shard struct {
 	// expiring is the groups that expiry has to look at.
 	expiring expiryQueue
 
-	sizes                      *sizes
-	countedGroups              int64
-	offsetsBytes, countedBytes int64 // of committed and pending offsets; of all that the ledger was told
+	sizes         *sizes
+	countedGroups int64
+	offsetsBytes  int64 // of committed and pending offsets
+	membersBytes  int64 // of the members of all groups
+	countedBytes  int64 // of all that the ledger was told
 }
 
 func newShard(cfg *Config, newUUID func() string) *shard {

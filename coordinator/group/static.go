@@ -58,6 +58,7 @@ func (j *join) renameStatic(g *classicGroup, old *member, id, leader string) {
 		g.countProtocols(m, -1)
 		m.update(j.req)
 		g.countProtocols(m, 1)
+		g.weigh(m)
 		m.keepAlive(tx)
 		replyJoin(tx, j.answer, g.rejoinedStatic(m, leader, skips))
 	})
@@ -120,6 +121,9 @@ func (g *classicGroup) rename(tx *coordinator.Tx, s *shard, old *member, id stri
 	if g.leader == old.id {
 		g.leader = id
 	}
+	g.weight.change(-old.counted)
+	old.counted = 0
+	g.weigh(m)
 	s.watchSession(g, m)
 	return m
 }

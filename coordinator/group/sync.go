@@ -84,6 +84,7 @@ func (s *shard) assign(tx *coordinator.Tx, g *classicGroup, req *kmsg.SyncGroupR
 		s.transition(g, stable, tx.NowMs)
 		for _, m := range g.members {
 			m.assignment = assignments[m.id]
+			g.weigh(m)
 			if g.answerSync(tx, m, g.assigned(m)) {
 				m.keepAlive(tx)
 			}
@@ -114,6 +115,7 @@ func (g *classicGroup) assignments() map[string][]byte {
 func (s *shard) abandonSync(tx *coordinator.Tx, g *classicGroup, code int16) {
 	for _, m := range g.members {
 		m.assignment = nil
+		g.weigh(m)
 		resp := syncError(nil)
 		resp.ErrorCode = code
 		if g.answerSync(tx, m, resp) {
