@@ -27,10 +27,13 @@ type Record struct {
 // Op is one operation:
 //
 //	create        Topic, Partitions
-//	produce       Topic, Codec, Idempotent, Records (with their partitions and times); answers when all are acknowledged
-//	transact      TransactionalID, Topic, Records, Group, Offset, Commit: one transaction, which also commits Group's offset of
+//	produce       Topic, Codec, Idempotent, Records (with their partitions and times); answers when all are
+//	acknowledged
+//	transact      TransactionalID, Topic, Records, Group, Offset, Commit: one transaction, which also commits Group's
+//	offset of
 //	              partition 0 of Topic; it is aborted unless Commit
-//	consume       Topic, Partition, Offset, Count, Committed: without a group, from that offset; only what is committed
+//	consume       Topic, Partition, Offset, Count, Committed: without a group, from that offset; only what is
+//	committed
 //	join          Group, Topic, Member: a group member that reads from its committed offsets or the start
 //	poll          Member, WaitMs: what came meanwhile, and the partitions assigned now
 //	commit        Member: what it has polled

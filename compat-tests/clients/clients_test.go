@@ -40,7 +40,7 @@ var stock = []struct {
 	}},
 	{"kafkajs", without(everything, func(c *can) { c.codecs = []string{"none", "gzip", "snappy", "lz4"} }),
 		func(log *os.File, addr string) (Client, error) {
-			return node(log, addr, "kafkajs", "kafkajs-snappy", "kafkajs-lz4")
+			return node(log, addr)
 		}},
 }
 

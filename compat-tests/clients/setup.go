@@ -25,23 +25,29 @@ func python(log io.Writer, addr, client, env string, packages ...string) (Client
 }
 
 // node starts agent.js beside its packages.
-func node(log io.Writer, addr string, packages ...string) (Client, error) {
-	dir := kafka.Cache("node")
-	err := kafka.Once(dir, func() error {
-		return kafka.Install(dir, "npm", append([]string{"install", "--silent", "--no-audit", "--no-fund", "--prefix", dir}, packages...)...)
-	})
+func node(log io.Writer, addr string) (Client, error) {
+	script, err := nodeScript("agent.js")
 	if err != nil {
-		return nil, err
-	}
-	script := filepath.Join(dir, "agent.js")
-	source, err := os.ReadFile(filepath.Join(here(), "agents", "agent.js"))
-	if err != nil {
-		return nil, err
-	}
-	if err := os.WriteFile(script, source, 0o644); err != nil { // node finds packages beside the script
 		return nil, err
 	}
 	return startAgent(log, "node", script, addr)
+}
+
+// nodeScript is an agent in the directory of its packages: node looks for them there.
+func nodeScript(name string) (string, error) {
+	dir := kafka.Cache("node")
+	err := kafka.Once(dir, func() error {
+		return kafka.Install(dir, "npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", dir, "kafkajs", "kafkajs-snappy", "kafkajs-lz4")
+	})
+	if err != nil {
+		return "", err
+	}
+	script := filepath.Join(dir, name)
+	source, err := os.ReadFile(filepath.Join(here(), "agents", name))
+	if err != nil {
+		return "", err
+	}
+	return script, os.WriteFile(script, source, 0o644)
 }
 
 // java starts Agent.java with the jars of Kafka.

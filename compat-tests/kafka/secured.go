@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 
@@ -29,6 +28,9 @@ const Admin = "admin"
 
 // nodeUser is whom brokers log in as.
 const nodeUser = "node"
+
+// aKey is a gossip.key.
+var aKey = base64.StdEncoding.EncodeToString([]byte("a key for the tests, 32 bytes so"))
 
 // Access is how users get into a secured cluster.
 type Access struct {
@@ -54,17 +56,13 @@ func Login(user, mechanism string) sasl.Mechanism {
 // secure makes certificates and passwords for a cluster of that many brokers in dir, and the properties by which they
 // count.
 func (s *Security) secure(dir string, brokers int) (*Access, map[string]string, error) {
-	bin, err := GreteBin()
-	if err != nil {
-		return nil, nil, err
-	}
 	pki := filepath.Join(dir, "pki")
-	args := []string{"certs", pki}
+	var args []string
 	for id := range brokers {
 		args = append(args, "--node", fmt.Sprint("node-", id+1))
 	}
-	if out, err := exec.Command(bin, args...).CombinedOutput(); err != nil {
-		return nil, nil, fmt.Errorf("grete certs: %w: %s", err, out)
+	if err := certificates(pki, args...); err != nil {
+		return nil, nil, err
 	}
 	ca, err := os.ReadFile(filepath.Join(pki, "ca.pem"))
 	pool := x509.NewCertPool()
@@ -87,6 +85,6 @@ func (s *Security) secure(dir string, brokers int) (*Access, map[string]string, 
 		"sasl.mechanism.controller.protocol": "SCRAM-SHA-256", "sasl.node.username": nodeUser, "sasl.node.password": Password(nodeUser),
 		"sasl.plain.users.file": file, "sasl.bootstrap.users": strings.Join(users, ";"), "connections.max.reauth.ms": fmt.Sprint(s.Sessions),
 		"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer", "super.users": "User:" + Admin,
-		"gossip.key": base64.StdEncoding.EncodeToString([]byte("a key for the tests, 32 bytes so")),
+		"gossip.key": aKey,
 	}, nil
 }

@@ -18,7 +18,9 @@ func TestSASL(t *testing.T) {
 	kafka.SkipOrFail(t, err)
 	libs, err := kafka.Libs(context.Background())
 	kafka.SkipOrFail(t, err)
-	b, err := kafka.StartSASL(t.Context(), kafka.Options{Dir: t.TempDir()})
+	b, err := kafka.StartSASL(t.Context(), kafka.Options{
+		Dir: t.TempDir(), Properties: map[string]string{"super.users": "User:admin;User:bob"},
+	})
 	kafka.SkipOrFail(t, err)
 	t.Cleanup(func() { _ = b.Stop() })
 	k := &bench{t: t, b: b.Broker, libs: libs, java: java}
