@@ -313,7 +313,7 @@ func TestStartWithoutWhatTLSNeeds(t *testing.T) {
 	for properties, want := range map[string]string{
 		"": "config: listener SSL: ssl.keystore.location: a listener with TLS needs a key and a certificate",
 		"ssl.keystore.type=PEM\nssl.keystore.location=/absent":                              "ssl.keystore.location=/absent: ",
-		"ssl.keystore.location=/node.pem\nssl.keystore.password=hunter2":                    "ssl.keystore.location=/node.pem: not a PKCS12 store",
+		"ssl.keystore.location=/node.pem\nssl.keystore.password=hunter2":                    "ssl.keystore.location=/node.pem: this file is PEM: set ssl.keystore.type=PEM",
 		tlsProperties + "\nssl.truststore.location=/data":                                   "ssl.truststore.location=/data: ",
 		tlsProperties + "\nssl.enabled.protocols=SSLv3":                                     "ssl.enabled.protocols: SSLv3",
 		tlsProperties + "\nssl.cipher.suites=NONE":                                          "ssl.cipher.suites: NONE",

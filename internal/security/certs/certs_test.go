@@ -88,9 +88,32 @@ func TestBadStores(t *testing.T) {
 		{Keystore{Type: "PEM", Location: file("node-all.pem"), Password: "swordfish"}, "has no password"},
 		{Keystore{Type: "PEM", Location: file("absent.pem")}, "no such file"},
 		{Keystore{Type: "BKS", Location: file("node.p12")}, "ssl.keystore.type=BKS is none of JKS, PKCS12, PEM"},
-		{Keystore{Type: "PKCS12", Location: file("ca.pem"), Password: "swordfish"}, "not a PKCS12 store"},
+		{Keystore{Type: "PKCS12", Location: "certs_test.go", Password: "swordfish"}, "not a PKCS12 store"},
+		{Keystore{Type: "PKCS12", Location: file("ca.pem"), Password: "swordfish"}, "ssl.keystore.location=testdata/ca.pem: this file is PEM: set ssl.keystore.type=PEM"},
+		{Keystore{Type: "JKS", Location: file("node-all.pem")}, "this file is PEM: set ssl.keystore.type=PEM"},
+		{Keystore{Type: "JKS", Location: file("node.jks")}, "none is set: set ssl.keystore.password"},
+		{Keystore{Type: "PKCS12", Location: file("node.p12")}, "none is set: set ssl.keystore.password"},
 	} {
 		_, err := c.keystore.Load(read)
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "swordfish") || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%v, want %q", err, c.want)
+		}
+	}
+}
+
+// A truststore that does not open says which property opens it.
+func TestBadTruststores(t *testing.T) {
+	for _, c := range []struct {
+		truststore Truststore
+		want       string
+	}{
+		{Truststore{Type: "JKS", Location: file("ca.pem"), Password: "swordfish"}, "ssl.truststore.location=testdata/ca.pem: this file is PEM: set ssl.truststore.type=PEM"},
+		{Truststore{Type: "PKCS12", Location: file("ca.pem")}, "this file is PEM: set ssl.truststore.type=PEM"},
+		{Truststore{Type: "JKS", Location: file("node.jks")}, "none is set: set ssl.truststore.password"},
+		{Truststore{Type: "PKCS12", Location: file("node.p12")}, "none is set: set ssl.truststore.password"},
+		{Truststore{Type: "PKCS12", Location: file("node.p12"), Password: "swordfish"}, "the password is wrong, or the file is damaged"},
+	} {
+		_, err := c.truststore.Load(read)
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "swordfish") || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%v, want %q", err, c.want)
 		}

@@ -7,6 +7,7 @@ import (
 	"crypto"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"slices"
@@ -64,6 +65,7 @@ var (
 	errNoCertificate = errors.New("there is no certificate in it")
 	errPassword      = errors.New("the password is wrong, or the file is damaged")
 	errKeyMismatch   = errors.New("the private key does not belong to the certificate")
+	errNoPassword    = errors.New("it does not open without a password, and none is set: set")
 )
 
 // Load returns the key and its chain, leaf first.
@@ -101,14 +103,40 @@ func (k Keystore) parts(read ReadFile) (crypto.PrivateKey, []*x509.Certificate, 
 	if err != nil {
 		return nil, nil, err
 	}
-	if isJKS(data) { // as in Java, which looks at the file, too
-		return jksKey(data, k.Password, k.KeyPassword)
+	key, chain, err := storeKey(data, k.Password, k.KeyPassword)
+	return key, chain, unopened(err, data, "ssl.keystore", k.Password)
+}
+
+// storeKey returns the key and its chain of a JKS or PKCS12 store. The file says which it is, as in Java.
+func storeKey(data []byte, password, keyPassword string) (crypto.PrivateKey, []*x509.Certificate, error) {
+	if isJKS(data) {
+		return jksKey(data, password, keyPassword)
 	}
-	key, leaf, rest, err := pkcs12.DecodeChain(data, k.Password)
+	key, leaf, rest, err := pkcs12.DecodeChain(data, password)
 	if err != nil {
 		return nil, nil, pkcs12Error(err)
 	}
 	return key, chainOf(leaf, rest), nil
+}
+
+// unopened says what to set for a store that does not open: its type where the file is PEM, its password where there is
+// none. Any other error stays as it is.
+func unopened(err error, data []byte, prefix, password string) error {
+	switch {
+	case err == nil:
+		return nil
+	case isPEM(data):
+		return fmt.Errorf("this file is PEM: set %s.type=PEM", prefix)
+	case errors.Is(err, errPassword) && password == "":
+		return fmt.Errorf("%w %s.password", errNoPassword, prefix)
+	}
+	return err
+}
+
+// isPEM says whether there is a block of PEM in a file.
+func isPEM(data []byte) bool {
+	b, _ := pem.Decode(data)
+	return b != nil
 }
 
 // chainOf returns leaf and its issuers, as far as they are among others, which a PKCS12 store keeps in any order and
@@ -200,14 +228,21 @@ func (t Truststore) certificates(read ReadFile) ([]*x509.Certificate, error) {
 		return nil, err
 	case kind == "PEM":
 		return pemCertificates(data)
-	case isJKS(data):
-		return jksCertificates(data, t.Password)
 	}
-	trusted, err := pkcs12.DecodeTrustStore(data, t.Password)
+	out, err := storeCertificates(data, t.Password)
+	return out, unopened(err, data, "ssl.truststore", t.Password)
+}
+
+// storeCertificates returns the certificates of a JKS or PKCS12 store. The file says which it is, as in Java.
+func storeCertificates(data []byte, password string) ([]*x509.Certificate, error) {
+	if isJKS(data) {
+		return jksCertificates(data, password)
+	}
+	trusted, err := pkcs12.DecodeTrustStore(data, password)
 	if err == nil {
 		return trusted, nil
 	}
-	if _, leaf, rest, keyErr := pkcs12.DecodeChain(data, t.Password); keyErr == nil { // a keystore used as a truststore
+	if _, leaf, rest, keyErr := pkcs12.DecodeChain(data, password); keyErr == nil { // a keystore used as a truststore
 		return append([]*x509.Certificate{leaf}, rest...), nil
 	}
 	return nil, pkcs12Error(err)
