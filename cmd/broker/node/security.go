@@ -67,6 +67,8 @@ func (n *Node) openSecurity(context.Context) error {
 		return err
 	}
 	if len(n.security.byListener) > 0 {
+		n.warnOfTrust()
+		n.warnOfHosts()
 		n.watchCertificates()
 	}
 	return nil
@@ -311,7 +313,12 @@ func (n *Node) warnOfExpiry() {
 		at, ok := t.source.NotAfter()
 		if ok && at.Sub(now) < expiryNotice && (t.warned.IsZero() || now.Sub(t.warned) >= expiryEvery) {
 			t.warned = now
-			n.o.Log.Warn().Str("listener", t.listener.Name).Time("expires", at).Msg("the certificate expires soon, or has expired")
+			verb := "expires"
+			if !at.After(now) {
+				verb = "has expired"
+			}
+			n.o.Log.Warn().Str("listener", t.listener.Name).Str("file", t.values["ssl.keystore.location"]).
+				Msgf("the certificate %s on %s", verb, at.UTC().Format(time.DateTime+" MST"))
 		}
 	}
 }

@@ -248,8 +248,8 @@ func TestReloadOfCertificates(t *testing.T) {
 	if now := served(t, n.Addr("SSL"), config); now != second {
 		t.Errorf("%s is served", now)
 	}
-	if log.count("expires soon") != 1 {
-		t.Errorf("the warning of the first certificate's end came %d times", log.count("expires soon"))
+	if log.count("the certificate expires on ") != 1 {
+		t.Errorf("the warning of the first certificate's end came %d times", log.count("the certificate expires on "))
 	}
 
 	const property = "listener.name.ssl.ssl.keystore.location"

@@ -137,6 +137,16 @@ func (s *Source) NotAfter() (first time.Time, ok bool) {
 	return first, ok
 }
 
+// Names are the alternative names of the certificate in force. covers says whether a client that checks names believes
+// it for that host; without a certificate nothing is to be said, and it is true.
+func (s *Source) Names(host string) (names []string, covers bool) {
+	c := s.current.Load().certificate
+	if c == nil {
+		return nil, true
+	}
+	return alternativeNames(c.Leaf), c.Leaf.VerifyHostname(host) == nil
+}
+
 func (s Settings) load() (*material, error) {
 	m := &material{clientAuth: s.ClientAuth, verifyHost: s.VerifyHost}
 	var err error
