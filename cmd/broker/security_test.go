@@ -51,7 +51,7 @@ func TestSecurityThatCannotBeHonouredIsOneLine(t *testing.T) {
 		{ssl + "ssl.keystore.location=DIR/garbage", "ssl.keystore.location=DIR/garbage: "},
 		{ssl + "ssl.keystore.location=DIR/ca.pem", "ssl.keystore.location=DIR/ca.pem: there is no private key"},
 		{good + "ssl.truststore.location=DIR/empty", "ssl.truststore.location=DIR/empty: "},
-		{good + "ssl.keystore.type=PKCS12 ssl.keystore.password=hunter2", "ssl.keystore.location=DIR/node.pem: not a PKCS12 store"},
+		{good + "ssl.keystore.type=PKCS12 ssl.keystore.password=hunter2", "ssl.keystore.location=DIR/node.pem: this file is PEM: set ssl.keystore.type=PEM"},
 		{good + "ssl.keystore.type=JKS ssl.keystore.password=hunter2", "ssl.keystore.location=DIR/node.pem: "},
 		{good + "ssl.principal.mapping.rules=RULE:(/x/", "ssl.principal.mapping.rules: "},
 		{good + "ssl.client.auth=perhaps", "ssl.client.auth=perhaps (--set): "},

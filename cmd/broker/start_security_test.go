@@ -45,7 +45,7 @@ func refusedStarts() []refusedStart {
 		{"a wrong password of PKCS12", "SSL", "ssl.keystore.type=PKCS12\nssl.keystore.location=" + certsData + "node.p12\nssl.keystore.password=hunter2", "", []string{keystore, "node.p12", "the password is wrong"}},
 		{"a wrong password of JKS", "SSL", jks("node.jks", "hunter2"), "", []string{keystore, "node.jks", "the password is wrong"}},
 		{"a wrong password of a key in JKS", "SSL", jks("node.jks", "secret") + "ssl.key.password=hunter2", "", []string{keystore, "node.jks", "password"}},
-		{"PEM where PKCS12 is said", "SSL", "ssl.keystore.type=PKCS12\nssl.keystore.location=" + certsData + "node.pem\nssl.keystore.password=hunter2", "", []string{keystore, "node.pem", "not a PKCS12 store"}},
+		{"PEM where PKCS12 is said", "SSL", "ssl.keystore.type=PKCS12\nssl.keystore.location=" + certsData + "node.pem\nssl.keystore.password=hunter2", "", []string{keystore, "node.pem", "this file is PEM: set ssl.keystore.type=PEM"}},
 		{"an unknown kind of store", "SSL", "ssl.keystore.type=BKS\nssl.keystore.location=" + certsData + "node.p12", "", []string{"ssl.keystore.type", "BKS"}},
 		{"no such trust store", "SSL", pem + "ssl.truststore.type=PEM\nssl.truststore.location=/nowhere/ca.pem", "", []string{truststore + "=/nowhere/ca.pem", "no such file"}},
 		{"a trust store without certificates", "SSL", pem + "ssl.truststore.type=PEM\nssl.truststore.location=FILE", "hunter2", []string{truststore + "=FILE"}},
