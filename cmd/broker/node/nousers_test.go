@@ -37,3 +37,22 @@ func TestNoUsersAreTold(t *testing.T) {
 		}
 	}
 }
+
+// A node that has users for a cluster which began without them says that they were not made. One that made them does
+// not.
+func TestUnmadeUsersAreTold(t *testing.T) {
+	disk := vfs.NewMem()
+	const listener = "listeners=SASL_PLAINTEXT://127.0.0.1:0"
+	for _, tt := range []struct {
+		users string
+		told  int
+	}{{"ann:x", 0}, {"ann:x", 0}, {"ann:x;bob:y", 1}} {
+		log := &logBuffer{}
+		o := options(t, disk, listener, "sasl.enabled.mechanisms=SCRAM-SHA-256", "sasl.bootstrap.users="+tt.users)
+		o.Log = zerolog.New(log)
+		stopNode(t, start(t, o))
+		if log.count(`"users":["bob"]`) != tt.told || log.count("sasl.bootstrap.users, which only") != tt.told {
+			t.Errorf("%s: want %d warnings", tt.users, tt.told)
+		}
+	}
+}
