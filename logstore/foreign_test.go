@@ -39,16 +39,7 @@ func TestOfKafka(t *testing.T) {
 		{"ours, with Kafka's meta.properties", map[string]string{vote: ownVote, "meta.properties": kafkaMeta}, ""},
 		{"partitions alone", map[string]string{"t-0/00000000000000000000.log": "", "t-0/partition.metadata": ""}, ""},
 	} {
-		fsys := vfs.NewMem()
-		for name, text := range tt.files {
-			name = path.Join("/data", name)
-			if err := fsys.MkdirAll(path.Dir(name), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := writeFile(fsys, name, []byte(text), false); err != nil {
-				t.Fatal(err)
-			}
-		}
+		fsys := directoryWith(t, tt.files)
 		if got := OfKafka(fsys, "/data"); got != tt.want {
 			t.Errorf("%s: %q, want %q", tt.what, got, tt.want)
 		}
@@ -92,18 +83,9 @@ func TestOfOthers(t *testing.T) {
 		{"a file with a name like a partition's", map[string]string{"report-1": ""}, "report-1"},
 		{"a name like that of a deleted one", map[string]string{"x-delete/" + log: ""}, "x-delete"},
 	} {
-		fsys := vfs.NewMem()
+		fsys := directoryWith(t, tt.files)
 		if err := fsys.MkdirAll("/data/t-9", 0o755); err != nil { // empty
 			t.Fatal(err)
-		}
-		for name, text := range tt.files {
-			name = path.Join("/data", name)
-			if err := fsys.MkdirAll(path.Dir(name), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := writeFile(fsys, name, []byte(text), false); err != nil {
-				t.Fatal(err)
-			}
 		}
 		if got := OfOthers(fsys, "/data"); got != tt.want {
 			t.Errorf("%s: %q, want %q", tt.what, got, tt.want)
@@ -112,4 +94,20 @@ func TestOfOthers(t *testing.T) {
 	if got := OfOthers(vfs.NewMem(), "/new"); got != "" {
 		t.Errorf("a new directory: %q", got)
 	}
+}
+
+// directoryWith is a directory /data with these files.
+func directoryWith(t *testing.T, files map[string]string) *vfs.Mem {
+	t.Helper()
+	fsys := vfs.NewMem()
+	for name, text := range files {
+		name = path.Join("/data", name)
+		if err := fsys.MkdirAll(path.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := writeFile(fsys, name, []byte(text), false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return fsys
 }

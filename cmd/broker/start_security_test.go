@@ -32,6 +32,10 @@ func refusedStarts() []refusedStart {
 		return "ssl.keystore.type=JKS\nssl.keystore.location=" + certsData + name + "\nssl.keystore.password=" + password + "\n"
 	}
 	sasl := func(mechanism, rest string) string { return "sasl.enabled.mechanisms=" + mechanism + "\n" + rest }
+	const keys = "sasl.oauthbearer.jwks.endpoint.url="
+	bearer := func(url, allowed string) string {
+		return sasl("OAUTHBEARER", "sasl.oauthbearer.expected.audience=a\nsasl.oauthbearer.expected.issuer=i\n"+keys+url+"\norg.apache.kafka.sasl.oauthbearer.allowed.urls="+allowed)
+	}
 	return []refusedStart{
 		{"no certificate at all", "SSL", "", "", []string{keystore, "needs a key and a certificate"}},
 		{"no such file", "SSL", "ssl.keystore.type=PEM\nssl.keystore.location=/nowhere/node.pem", "", []string{keystore + "=/nowhere/node.pem", "no such file"}},
@@ -61,7 +65,18 @@ func refusedStarts() []refusedStart {
 		{"no such file of users", "SASL_PLAINTEXT", sasl("PLAIN", "sasl.plain.users.file=/nowhere/users"), "", []string{"sasl.plain.users.file=/nowhere/users", "no such file"}},
 		{"a file of users that is none", "SASL_PLAINTEXT", sasl("PLAIN", "sasl.plain.users.file=FILE"), "hunter2", []string{"sasl.plain.users.file=FILE"}},
 		{"first users that are none", "SASL_PLAINTEXT", sasl("SCRAM-SHA-256", "sasl.bootstrap.users=hunter2"), "", []string{"sasl.bootstrap.users=[hidden]"}},
-		{"no such file of keys", "SASL_PLAINTEXT", sasl("OAUTHBEARER", "sasl.oauthbearer.jwks.endpoint.url=file:///nowhere/keys\norg.apache.kafka.sasl.oauthbearer.allowed.urls=file:///nowhere/keys\nsasl.oauthbearer.expected.audience=a\nsasl.oauthbearer.expected.issuer=i"), "", []string{"/nowhere/keys"}},
+		{"no such file of keys", "SASL_PLAINTEXT", bearer("file:///nowhere/keys", "file:///nowhere/keys"), "", []string{keys + "file:///nowhere/keys: "}},
+		{"a file of users that names one twice", "SASL_PLAINTEXT", sasl("PLAIN", "sasl.plain.users.file=FILE"), "ann:hunter2\nann:hunter2\n", []string{"sasl.plain.users.file=FILE: line 2 names a user that another line names"}},
+		{"a directory of users", "SASL_PLAINTEXT", sasl("PLAIN", "sasl.plain.users.file=/"), "", []string{"sasl.plain.users.file=/: "}},
+		{"a JAAS line of one word", "SASL_PLAINTEXT", sasl("PLAIN", "listener.name.sasl_plaintext.plain.sasl.jaas.config=hunter2"), "", []string{"[hidden]", "login module control flag not specified in JAAS config"}},
+		{"a mechanism that is not implemented", "SASL_PLAINTEXT", sasl("SCRAM-SHA-1", ""), "", []string{"has mechanism SCRAM-SHA-1, which is not implemented"}},
+		{"sessions that end soon", "SASL_PLAINTEXT", sasl("SCRAM-SHA-256", "connections.max.reauth.ms=soon"), "", []string{"connections.max.reauth.ms=soon"}},
+		{"a file of keys that is none", "SASL_PLAINTEXT", bearer("file://FILE", "file://FILE"), "hunter2", []string{keys + "file://FILE: "}},
+		{"a file without keys", "SASL_PLAINTEXT", bearer("file://FILE", "file://FILE"), `{"keys":[]}`, []string{keys + "file://FILE: "}},
+		{"keys from where none are allowed", "SASL_PLAINTEXT", bearer("file://FILE", ""), `{"keys":[]}`, []string{"must be one of org.apache.kafka.sasl.oauthbearer.allowed.urls"}},
+		{"an issuer that does not answer", "SASL_PLAINTEXT", bearer("http://127.0.0.1:1/", "http://127.0.0.1:1/"), "", []string{keys + "http://127.0.0.1:1/: "}},
+		{"PEM where JKS is said", "SSL", "ssl.keystore.type=JKS\nssl.keystore.location=" + certsData + "node.pem\nssl.keystore.password=hunter2", "", []string{keystore, "node.pem"}},
+		{"another authorizer", "PLAINTEXT", "authorizer.class.name=a.B\nsuper.users=User:ann", "", []string{"authorizer.class.name=a.B"}},
 		{"a key of gossip that is none", "PLAINTEXT", "gossip.key=hunter2", "", []string{"gossip.key=[hidden]"}},
 		{"a super user without a type", "PLAINTEXT", "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\nsuper.users=admin", "", []string{"super.users"}},
 	}

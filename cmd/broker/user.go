@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"grete/cmd/broker/tool"
 	"grete/internal/clock"
 	"grete/internal/security/certs"
 	"grete/internal/security/sasl"
@@ -28,8 +29,6 @@ const (
 	userTimeout = 30 * time.Second
 	// userSaltBytes is the length of the salt of a new credential.
 	userSaltBytes = 24
-	// maxPasswordBytes bounds a file with a password.
-	maxPasswordBytes = 64 << 10
 	// maxUserResponseBytes bounds an answer: what is longer, as TLS's records are when they are read as one, is none.
 	maxUserResponseBytes = 64 << 20
 )
@@ -120,7 +119,7 @@ func (f *userFlags) with(ctx context.Context, files vfs.FS, run func(context.Con
 }
 
 func (f *userFlags) login(files vfs.FS) (*protocol.Login, error) {
-	password, err := readPassword(files, "--as-password-file", f.asPasswordFile)
+	password, err := tool.FirstLine(files, "--as-password-file", f.asPasswordFile)
 	if err != nil {
 		return nil, err
 	}
@@ -137,22 +136,6 @@ func (f *userFlags) login(files vfs.FS) (*protocol.Login, error) {
 }
 
 func entropy(p []byte) { _, _ = rand.Read(p) } // never fails
-
-// readPassword reads the first line of a file.
-func readPassword(files vfs.FS, flag, name string) (string, error) {
-	if name == "" {
-		return "", fmt.Errorf("%s is missing", flag)
-	}
-	text, err := vfs.ReadFile(files, name, maxPasswordBytes)
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", flag, err)
-	}
-	line, _, _ := strings.Cut(string(text), "\n")
-	if line = strings.TrimSuffix(line, "\r"); line == "" {
-		return "", fmt.Errorf("%s=%s: the first line is empty", flag, name)
-	}
-	return line, nil
-}
 
 // tlsDial connects by TLS, with the certificate of --cert if there is one.
 func (f *userFlags) tlsDial(files vfs.FS) (func(context.Context, string) (net.Conn, error), error) {
@@ -227,7 +210,7 @@ func (f *userFlags) hashes() ([]sasl.Hash, error) {
 
 // add sets a credential for each mechanism, by a request of its own: a user comes once in a request.
 func (f *userFlags) add(ctx context.Context, files vfs.FS, c *protocol.Client, name string) error {
-	password, err := readPassword(files, "--password-file", f.passwordFile)
+	password, err := tool.FirstLine(files, "--password-file", f.passwordFile)
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package tools
 
 import (
-	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,17 +14,11 @@ import (
 // packages. A user whom no rule gives a name does not get in.
 func TestKerberos(t *testing.T) {
 	t.Parallel()
-	if kafka.Apache() {
-		t.Skip("the users and listeners are ours")
-	}
-	java, err := kafka.Java()
-	kafka.SkipOrFail(t, err)
-	libs, err := kafka.Libs(context.Background())
-	kafka.SkipOrFail(t, err)
+	k := newSecuredBench(t)
 	b, err := kafka.StartKerberos(t.Context(), kafka.Options{Dir: t.TempDir(), Properties: map[string]string{"sasl.kerberos.principal.to.local.rules": "RULE:[1:$1]"}})
 	kafka.SkipOrFail(t, err)
 	t.Cleanup(func() { _ = b.Stop() })
-	k := &bench{t: t, b: b.Broker, libs: libs, java: java, jvm: []string{"-Djava.security.krb5.conf=" + b.KDC.Conf}}
+	k.b, k.jvm = b.Broker, []string{"-Djava.security.krb5.conf=" + b.KDC.Conf}
 	as := func(protocol string) []string {
 		login := k.properties(t, "security.protocol="+protocol, "sasl.mechanism=GSSAPI", "sasl.kerberos.service.name=kafka", "ssl.truststore.type=PEM",
 			"ssl.truststore.location="+b.CA, "sasl.jaas.config="+kafka.Krb5Login(b.Keytab, "ann"))

@@ -1,7 +1,6 @@
 package tools
 
 import (
-	"context"
 	"strings"
 	"testing"
 
@@ -11,19 +10,13 @@ import (
 // Java's clients over SASL_PLAINTEXT and SASL_SSL by each mechanism, and a user whom kafka-configs adds.
 func TestSASL(t *testing.T) {
 	t.Parallel()
-	if kafka.Apache() {
-		t.Skip("the users and listeners are ours")
-	}
-	java, err := kafka.Java()
-	kafka.SkipOrFail(t, err)
-	libs, err := kafka.Libs(context.Background())
-	kafka.SkipOrFail(t, err)
+	k := newSecuredBench(t)
 	b, err := kafka.StartSASL(t.Context(), kafka.Options{
 		Dir: t.TempDir(), Properties: map[string]string{"super.users": "User:admin;User:bob"},
 	})
 	kafka.SkipOrFail(t, err)
 	t.Cleanup(func() { _ = b.Stop() })
-	k := &bench{t: t, b: b.Broker, libs: libs, java: java}
+	k.b = b.Broker
 	as := func(protocol, mechanism, user, password string) string {
 		module := "org.apache.kafka.common.security.scram.ScramLoginModule"
 		if mechanism == "PLAIN" {

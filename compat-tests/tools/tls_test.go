@@ -16,17 +16,11 @@ import (
 // certificate.
 func TestTLS(t *testing.T) {
 	t.Parallel()
-	if kafka.Apache() {
-		t.Skip("the certificates are made by grete certs, and the listener is ours")
-	}
-	java, err := kafka.Java()
-	kafka.SkipOrFail(t, err)
-	libs, err := kafka.Libs(context.Background())
-	kafka.SkipOrFail(t, err)
+	k := newSecuredBench(t)
 	b, err := kafka.StartTLS(t.Context(), kafka.Options{Dir: t.TempDir()})
 	kafka.SkipOrFail(t, err)
 	t.Cleanup(func() { _ = b.Stop() })
-	k := &bench{t: t, b: b.Broker, libs: libs, java: java}
+	k.b = b.Broker
 	file := func(name string) string { return filepath.Join(b.PKI, name) }
 	pem := k.properties(t, "security.protocol=SSL", "ssl.keystore.type=PEM", "ssl.keystore.location="+file("client.pem"),
 		"ssl.truststore.type=PEM", "ssl.truststore.location="+file("ca.pem"))

@@ -1,7 +1,6 @@
 package tools
 
 import (
-	"context"
 	"regexp"
 	"strings"
 	"testing"
@@ -22,13 +21,7 @@ var tokenRow = regexp.MustCompile(`(?m)^([\w-]{22})\s+([A-Za-z0-9+/=]{88})\s`)
 // on each.
 func TestDelegationTokens(t *testing.T) {
 	t.Parallel()
-	if kafka.Apache() {
-		t.Skip("the users and listeners are ours")
-	}
-	java, err := kafka.Java()
-	kafka.SkipOrFail(t, err)
-	libs, err := kafka.Libs(context.Background())
-	kafka.SkipOrFail(t, err)
+	k := newSecuredBench(t)
 	const users = plainModule + ` required username="node" password="n" user_node="n" user_ann="a";`
 	properties := map[string]string{
 		"listener.security.protocol.map": "CLIENT:SASL_PLAINTEXT,REPLICATION:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT", "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
@@ -38,7 +31,7 @@ func TestDelegationTokens(t *testing.T) {
 	for _, brokers := range []int{1, 3} {
 		c, err := kafka.StartCluster(t.Context(), kafka.ClusterOptions{Dir: t.TempDir(), Brokers: brokers, Properties: properties})
 		kafka.SkipOrFail(t, err)
-		k := &bench{t: t, b: c.Nodes[0].Broker, libs: libs, java: java}
+		k.b = c.Nodes[0].Broker
 		k.handleToken(t, c)
 		c.Kill()
 	}

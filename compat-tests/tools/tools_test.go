@@ -34,14 +34,30 @@ func newBench(t *testing.T) *bench {
 
 func newBenchWith(t *testing.T, properties map[string]string) *bench {
 	t.Helper()
+	k := newTools(t)
+	b, err := kafka.StartTarget(context.Background(), kafka.Options{Dir: t.TempDir(), Properties: properties})
+	kafka.SkipOrFail(t, err)
+	t.Cleanup(func() { _ = b.Stop() })
+	k.b = b
+	return k
+}
+
+// newSecuredBench has no broker yet: the test starts one of ours whose listeners it secures.
+func newSecuredBench(t *testing.T) *bench {
+	t.Helper()
+	if kafka.Apache() {
+		t.Skip("the users, certificates and listeners are ours")
+	}
+	return newTools(t)
+}
+
+func newTools(t *testing.T) *bench {
+	t.Helper()
 	java, err := kafka.Java()
 	kafka.SkipOrFail(t, err)
 	libs, err := kafka.Libs(context.Background())
 	kafka.SkipOrFail(t, err)
-	b, err := kafka.StartTarget(context.Background(), kafka.Options{Dir: t.TempDir(), Properties: properties})
-	kafka.SkipOrFail(t, err)
-	t.Cleanup(func() { _ = b.Stop() })
-	return &bench{t: t, b: b, libs: libs, java: java}
+	return &bench{t: t, libs: libs, java: java}
 }
 
 // start prepares a tool's main class; {b} in args is the broker's address.

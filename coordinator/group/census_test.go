@@ -21,9 +21,11 @@ func (r *rig) commitCode(group string) int16 {
 	return <-code
 }
 
-func (r *rig) consumerJoinCode(group string) int16 {
+func (r *rig) consumerJoinCode(group string) int16 { return r.consumerJoinCodeAs(group, "m") }
+
+func (r *rig) consumerJoinCodeAs(group, member string) int16 {
 	req := kmsg.NewPtrConsumerGroupHeartbeatRequest()
-	req.Version, req.Group, req.MemberID, req.RebalanceTimeoutMillis = 1, group, "m", 1000
+	req.Version, req.Group, req.MemberID, req.RebalanceTimeoutMillis = 1, group, member, 1000
 	req.SubscribedTopicNames, req.Topics = []string{"t"}, []kmsg.ConsumerGroupHeartbeatRequestTopic{}
 	code := make(chan int16, 1)
 	r.s.ConsumerGroupHeartbeat(RequestContext{Version: 1}, req, func(resp *kmsg.ConsumerGroupHeartbeatResponse) { code <- resp.ErrorCode })
@@ -96,6 +98,23 @@ func TestMembersAreBounded(t *testing.T) {
 	if used := cfg.Memory.UsedBytes(); used < 40<<10 || used > 48<<10 {
 		t.Errorf("%d bytes are lent", used)
 	}
+}
+
+// Members of consumer groups are bounded, too; one that is there is served.
+func TestConsumersAreBounded(t *testing.T) {
+	cfg := DefaultConfig()
+	cfg.Memory = memory.New(8 * (GroupBytes + 2*(memberBytes+100))).Groups
+	r := newRig(t, cfg)
+	full := kerr.CoordinatorLoadInProgress.Code
+	for i, want := range []int16{0, 0, full, full} {
+		if got := r.consumerJoinCodeAs("g", fmt.Sprint("m", i)); got != want {
+			t.Errorf("member %d: %d, want %d", i, got, want)
+		}
+	}
+	if got := r.consumerJoinCodeAs("g", "m0"); got != 0 {
+		t.Errorf("the first member again: %d", got)
+	}
+	r.look(func(s *shard) { checkWeights(t, s) })
 }
 
 // Each way to make a group is refused at the bound; groups that are there are served, and one that goes makes room.

@@ -1,6 +1,7 @@
 package group
 
 import (
+	"cmp"
 	"math"
 	"strings"
 
@@ -64,16 +65,19 @@ func (s *shard) join(tx *coordinator.Tx, rc RequestContext, req *kmsg.JoinGroupR
 // more is how many bytes the member would take that it does not take yet.
 func (j *join) more() int64 {
 	more := memberBytes + protocolBytesOf(j.req.Protocols)
-	g, ok := j.s.groups[j.req.Group].(*classicGroup)
-	if !ok {
-		return more
-	}
-	m := g.byID[j.req.MemberID]
-	if m == nil && j.req.InstanceID != nil {
-		m = g.static[*j.req.InstanceID]
-	}
-	if m != nil {
-		more -= m.counted
+	switch g := j.s.groups[j.req.Group].(type) {
+	case *classicGroup:
+		m := g.byID[j.req.MemberID]
+		if m == nil && j.req.InstanceID != nil {
+			m = g.static[*j.req.InstanceID]
+		}
+		if m != nil {
+			return more - m.counted
+		}
+	case *consumerGroup:
+		if m := cmp.Or(g.members[j.req.MemberID], g.staticMember(j.req.InstanceID)); m != nil {
+			return more - m.bytes()
+		}
 	}
 	return more
 }

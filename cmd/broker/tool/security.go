@@ -82,7 +82,7 @@ func (l link) login(p map[string]string, files vfs.FS) error {
 	case mechanism == "":
 		mechanism = sasl.ScramSHA256
 	}
-	password, err := firstLine(files, "--as-password-file", l.PasswordFile)
+	password, err := FirstLine(files, "--as-password-file", l.PasswordFile)
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,11 @@ func (l link) login(p map[string]string, files vfs.FS) error {
 	return nil
 }
 
-func firstLine(files vfs.FS, flag, name string) (string, error) {
+// FirstLine is the first line of the file that a flag names; an error when there is no such file, or nothing in it.
+func FirstLine(files vfs.FS, flag, name string) (string, error) {
+	if name == "" {
+		return "", fmt.Errorf("%s is missing", flag)
+	}
 	text, err := vfs.ReadFile(files, name, maxConfigBytes)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", flag, err)
