@@ -167,11 +167,20 @@ func (e *producerEntry) inTransaction(epoch int16) bool {
 	return e != nil && e.txnFirstOffset >= 0 && e.epoch == epoch
 }
 
-// verifyingNext says whether b is a marker that ends a transaction and raises the epoch (KIP-890), while the next one,
-// of the new epoch, is being verified: that goes on. Late records of the one that ends are fenced by their epoch.
+// verifyingNext says whether b is the marker of the transaction before the one that is being verified, which goes on.
+// Either b ends that transaction and raises the epoch (KIP-890), or it has come again, from a coordinator that has
+// taken over: no transaction of a client of transaction.version 2 ends with a marker of its own epoch, but for the last
+// epoch there is. Late records of the one before are fenced by their epoch.
 func (p *producerState) verifyingNext(b batch.Batch) bool {
 	v, e := p.verifying.of(b.ProducerID()), p.producers[b.ProducerID()]
-	return b.Control() && v != nil && e != nil && e.epoch < b.ProducerEpoch() && v.epoch >= b.ProducerEpoch()
+	if !b.Control() || v == nil || v.epoch < b.ProducerEpoch() {
+		return false
+	}
+	if e != nil && e.epoch < b.ProducerEpoch() {
+		return true
+	}
+	open := e != nil && e.txnFirstOffset >= 0
+	return v.epochBump && !open && b.ProducerEpoch() < math.MaxInt16
 }
 
 // checkVerified refuses a batch that would begin a transaction nobody has found open.

@@ -189,6 +189,21 @@ func TestMarkerWhileTheNextIsVerified(t *testing.T) {
 	v.write(producing{pid: 1}, next, kerr.InvalidProducerEpoch)
 	v.write(producing{pid: 1, epoch: 1}, next, nil)
 	v.end(1, 2, 0, 2, nil)
+	// A coordinator that has taken over sends the marker again: the next transaction begins all the same.
+	again := v.start(1, 2, 0, true)
+	v.end(1, 2, 1, 2, nil)
+	v.write(producing{pid: 1, epoch: 2}, again, nil)
+	v.end(1, 3, 1, 2, nil)
+	// One above the epoch that is verified ends that transaction before it has begun here.
+	ended := v.start(1, 3, 0, true)
+	v.end(1, 4, 1, 2, nil)
+	v.write(producing{pid: 1, epoch: 3}, ended, kerr.InvalidProducerEpoch)
+	// The last epoch is not raised: its marker may be the end of what is verified.
+	v.write(producing{pid: 3, epoch: math.MaxInt16}, v.start(3, math.MaxInt16, 0, true), nil)
+	v.end(3, math.MaxInt16, 0, 2, nil)
+	last := v.start(3, math.MaxInt16, 1, true)
+	v.end(3, math.MaxInt16, 0, 2, nil)
+	v.write(producing{pid: 3, epoch: math.MaxInt16, seq: 1}, last, kerr.InvalidTxnState)
 	// Before transaction.version 2 the epoch stays, and nobody can tell.
 	v.write(producing{pid: 2}, v.start(2, 0, 0, false), nil)
 	v.end(2, 0, 0, 1, nil)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -44,8 +45,11 @@ var (
 		"SASL authentication error", "", "alert unknown ca",
 		"Topic authorization failed", "Group authorization failed", "",
 	}
+	// kafka-python drops what it has read when it meets the end of the connection behind it, and the broker's last
+	// answer comes with that end, as Kafka's does: so it knows the reason, or it does not.
 	pythonNames = errorNames{
-		"SaslAuthenticationFailedError", "SaslAuthenticationFailedError", "KafkaConnectionError",
+		"SaslAuthenticationFailedError|KafkaConnectionError", "SaslAuthenticationFailedError|KafkaConnectionError",
+		"KafkaConnectionError",
 		"TopicAuthorizationFailedError", "GroupAuthorizationFailedError", "TransactionalIdAuthorizationFailedError",
 	}
 	// aiokafka and kafkajs take the broker's first answer for success, and meet the end of the connection then.
@@ -121,7 +125,7 @@ func TestSecuredClients(t *testing.T) {
 	}
 }
 
-// check compares what a client said with what it must say.
+// check compares what a client said with what it must say; | is between names of which it may say either.
 func (n errorNames) check(t *testing.T, transactions bool, ways []string, all []said) {
 	t.Helper()
 	got := map[[2]string]string{}
@@ -141,7 +145,8 @@ func (n errorNames) check(t *testing.T, transactions bool, ways []string, all []
 		}
 		for step, outcome := range want {
 			is := got[[2]string{way, step}]
-			if !strings.Contains(is, outcome) || (outcome == "ok") != (is == "ok") {
+			one := slices.ContainsFunc(strings.Split(outcome, "|"), func(name string) bool { return strings.Contains(is, name) })
+			if !one || (outcome == "ok") != (is == "ok") {
 				t.Errorf("%s %s: %q, not %q", way, step, is, outcome)
 			}
 		}

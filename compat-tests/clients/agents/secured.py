@@ -146,16 +146,7 @@ class Python:
             consumer.close()
 
     def login(self, way):
-        """The client meets the end of the connection before the reason for it now and then, and tries on."""
-        end = time.time() + WAIT
-        while True:
-            try:
-                return logged("kafka", self.kafka.errors.KafkaError, lambda: self.produce(way, topic, good=False, wait=2))
-            except self.kafka.errors.SaslAuthenticationFailedError:
-                raise
-            except self.kafka.errors.KafkaError:
-                if way == "SSL" or time.time() > end:
-                    raise
+        return logged("kafka", self.kafka.errors.KafkaError, lambda: self.produce(way, topic, good=False, wait=5))
 
     def name(self, error):
         return type(error).__name__
